@@ -1,0 +1,23 @@
+import { defineConfig } from 'vitest/config';
+
+/** Pure code shares workers; anything that starts servers gets processes of its own. */
+const pure = ['libs/{kernel,patterns,policy,merkle,sandbox,protocol}/src/**/*.test.ts'];
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { name: 'pure', include: pure, pool: 'threads', isolate: false } },
+      {
+        test: {
+          name: 'service',
+          include: ['{apps,libs,tools,tests}/**/*.test.ts'],
+          exclude: [...pure, '**/node_modules/**'],
+          pool: 'forks',
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+          maxWorkers: 2,
+        },
+      },
+    ],
+  },
+});
