@@ -1,0 +1,82 @@
+export { lengthPrefixed } from './bytes.ts';
+export { type CallEnvelope, callDigest, canonicalEnvelope } from './call-digest.ts';
+export {
+  type EnvelopeError,
+  type EnvelopeErrorCode,
+  type EnvelopeExpectation,
+  MAX_ENVELOPE_BYTES,
+  type OpenedEnvelope,
+  openEnvelope,
+  signEnvelope,
+} from './envelope.ts';
+export { ERROR_CODES, type ErrorCode } from './error-codes.ts';
+export {
+  AppendRefusal,
+  AppendReply,
+  AppendRequest,
+  AuditClient,
+  type AuditServer,
+  AuditService,
+  CallDraft,
+  CallRecord,
+  Document,
+  DocumentDraft,
+  EntryDraft,
+  EntryReceipt,
+  ExportChunk,
+  ExportRequest,
+  GetCallRequest,
+  GetCheckpointReply,
+  GetCheckpointRequest,
+  GetPayloadReply,
+  GetPayloadRequest,
+  GetReceiptRequest,
+  ListCallsReply,
+  ListCallsRequest,
+  ListDocumentsReply,
+  ListDocumentsRequest,
+} from './gen/countersign/v1/audit.ts';
+export {
+  CallCancel,
+  CallEvent,
+  CallPayload,
+  CallSubmit,
+  SessionOpen,
+  ToolResult,
+} from './gen/countersign/v1/call.ts';
+export { EnvelopeKind, SignedEnvelope } from './gen/countersign/v1/envelope.ts';
+export {
+  GuardianClient,
+  type GuardianServer,
+  GuardianService,
+  ReviewReply,
+  ReviewRequest,
+} from './gen/countersign/v1/guardian.ts';
+export {
+  Beat,
+  Control,
+  Heartbeat,
+  InspectReply,
+  InspectRequest,
+  Obligations,
+  Outcome,
+  PathFact,
+  Precondition,
+  Receipt,
+  StateReport,
+  WorkOrder,
+} from './gen/countersign/v1/work.ts';
+export { type IJsonError, type JsonValue, parseIJson } from './i-json.ts';
+export {
+  createIdentity,
+  type Identity,
+  type IdentityFile,
+  openIdentity,
+  rawPublicKey,
+  verifySignature,
+} from './identity.ts';
+export { signReceipt, verifyReceipt } from './receipt.ts';
+export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
+export { openSealed, sealTo } from './seal.ts';
+export { consumers, STREAMS, subjects } from './subjects.ts';
+export { normaliseTool, type ToolName, toolSchema } from './tools.ts';

@@ -1,0 +1,27 @@
+import { lengthPrefixed } from './bytes.ts';
+import type { Receipt } from './gen/countersign/v1/work.ts';
+import { type Identity, verifySignature } from './identity.ts';
+
+const signedBytes = (receipt: Receipt): Uint8Array =>
+  lengthPrefixed('countersign/receipt/v1', [
+    receipt.callId,
+    receipt.orderId,
+    receipt.host,
+    receipt.callDigest,
+    receipt.entryId,
+    receipt.logIndex,
+    receipt.leafHash,
+    receipt.decidedBy,
+    receipt.assertionsDigest,
+    receipt.issuer,
+  ]);
+
+/** Signs that a decision and its dispatch are durable. Only the audit service calls this, and only after COMMIT. */
+export function signReceipt(identity: Identity, fields: Omit<Receipt, 'issuer' | 'signature'>): Receipt {
+  const receipt: Receipt = { ...fields, issuer: identity.publicKey, signature: new Uint8Array() };
+  return { ...receipt, signature: identity.sign(signedBytes(receipt)) };
+}
+
+/** True when `receipt` was signed by the audit service whose key is `auditPublicKey`. */
+export const verifyReceipt = (receipt: Receipt, auditPublicKey: string): boolean =>
+  receipt.issuer === auditPublicKey && verifySignature(auditPublicKey, signedBytes(receipt), receipt.signature);

@@ -1,0 +1,55 @@
+import { err, ok, type Result } from '@countersign/kernel';
+import { z } from 'zod';
+import { type EnvelopeError, openEnvelope, signEnvelope } from './envelope.ts';
+import { EnvelopeKind } from './gen/countersign/v1/envelope.ts';
+import type { Identity } from './identity.ts';
+
+const memberSchema = z.strictObject({
+  role: z.enum(['gateway', 'audit', 'log', 'control']),
+  id: z.string().min(1).max(64),
+  signKey: z.string().length(56),
+  sealKey: z.string().min(43).max(44),
+});
+const rosterSchema = z.strictObject({
+  version: z.int().min(1),
+  members: z.array(memberSchema).min(1).max(256),
+});
+
+/** A control plane key, as the organisation root vouches for it. */
+export type RosterMember = z.infer<typeof memberSchema>;
+/** Versioned public keys of the control plane. An older version than one seen is refused by whoever keeps the newest. */
+export type Roster = z.infer<typeof rosterSchema>;
+
+const SUBJECT = 'roster';
+
+/** Signs a roster with the organisation root key. */
+export function signRoster(root: Identity, roster: Roster, nowMs: number = Date.now()): Uint8Array {
+  const body = new TextEncoder().encode(JSON.stringify(rosterSchema.parse(roster)));
+  return signEnvelope(root, { kind: EnvelopeKind.ROSTER, subject: SUBJECT, body, nowMs });
+}
+
+/** Opens a roster signed by the pinned root key. */
+export function openRoster(
+  bytes: Uint8Array,
+  rootPublicKey: string,
+): Result<Roster, EnvelopeError | { code: 'malformed_roster'; message: string }> {
+  const opened = openEnvelope(bytes, {
+    kind: EnvelopeKind.ROSTER,
+    subject: SUBJECT,
+    issuer: rootPublicKey,
+    nowMs: Date.now(),
+  });
+  if (!opened.ok) return opened;
+  try {
+    return ok(rosterSchema.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(opened.value.body))));
+  } catch {
+    return err({ code: 'malformed_roster', message: 'roster does not have the expected form' });
+  }
+}
+
+/** The first member of `role`. Throws when the roster has none. */
+export function rosterKey(roster: Roster, role: RosterMember['role']): RosterMember {
+  const member = roster.members.find((candidate) => candidate.role === role);
+  if (!member) throw new TypeError(`roster version ${roster.version} has no \`${role}\` key`);
+  return member;
+}
