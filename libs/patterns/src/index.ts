@@ -1,0 +1,11 @@
+export { type CommandPattern, compileCommandPattern } from './command-pattern.ts';
+export {
+  canonicalHost,
+  compileHostPattern,
+  type HostPattern,
+  type HostTarget,
+  isPrivateHost,
+  parseTarget,
+} from './host.ts';
+export { compilePathGlob, isInside, normalisePath, type PathBase, type PathGlob } from './path-glob.ts';
+export { findSuspicious } from './suspicious.ts';
