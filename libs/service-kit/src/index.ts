@@ -1,0 +1,15 @@
+export { CONFIG_VARIABLE, commonConfigSchema, loadConfig, loadIdentity, loadRoster } from './config.ts';
+export {
+  type GrpcClientConstructor,
+  type GrpcServer,
+  type GrpcService,
+  grpcChannel,
+  grpcClient,
+  healthServer,
+  serveGrpc,
+} from './grpc.ts';
+export { isServing } from './health-probe.ts';
+export { createLogger, type Logger } from './logger.ts';
+export { connectNats, inboxPrefix, type NatsConnection, type NatsOptions } from './nats.ts';
+export { DRAIN_DEADLINE_MS, type RunningService, runService } from './run-service.ts';
+export { childTraceparent, newTraceparent, traceId } from './traceparent.ts';
