@@ -1,0 +1,34 @@
+import type { Result } from '@countersign/kernel';
+import type { Identity, Roster } from '@countersign/protocol';
+import { connect, nkeyAuthenticator } from '@nats-io/transport-node';
+import { type CallRequest, type SubmittedCall, submitCall } from './call.ts';
+import { createLink } from './link.ts';
+import { openSession, type SessionRefused, type SessionRequest } from './session.ts';
+
+/** An agent's connection to its control plane. */
+export type Agent = {
+  readonly openSession: (request: SessionRequest) => Promise<Result<{ sessionId: string }, SessionRefused>>;
+  readonly call: (request: CallRequest) => Promise<SubmittedCall>;
+  readonly close: () => Promise<void>;
+};
+
+/** Connects as `identity`. `roster` must have been verified with the pinned root key. Rejects when the broker refuses. */
+export async function connectAgent(options: { natsUrl: string; identity: Identity; roster: Roster }): Promise<Agent> {
+  const { identity } = options;
+  const connection = await connect({
+    servers: options.natsUrl,
+    name: `agent:${identity.id}`,
+    inboxPrefix: `_INBOX_agent_${identity.id}`,
+    authenticator: nkeyAuthenticator(new TextEncoder().encode(identity.seed)),
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 250,
+    ignoreAuthErrorAbort: true,
+  });
+  const link = createLink(connection, identity, options.roster);
+  await connection.flush();
+  return {
+    openSession: (request) => openSession(link, request),
+    call: (request) => submitCall(link, request),
+    close: () => connection.close(),
+  };
+}
