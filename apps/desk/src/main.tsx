@@ -7,7 +7,7 @@ import { Inbox } from './inbox.tsx';
 const root = document.getElementById('root');
 if (!root) throw new Error('the page has no #root element');
 createRoot(root).render(
-  <MantineProvider defaultColorScheme="auto">
+  <MantineProvider defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
     <QueryClientProvider client={new QueryClient()}>
       <Inbox />
     </QueryClientProvider>
