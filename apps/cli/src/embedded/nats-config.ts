@@ -1,0 +1,91 @@
+import { consumers, STREAMS, subjects } from '@countersign/protocol';
+import { inboxPrefix } from '@countersign/service-kit';
+
+/** Roles that speak to the broker. */
+export type NatsRole = 'gateway' | 'audit' | 'host' | 'agent';
+
+export type NatsUser = { readonly role: NatsRole; readonly id: string; readonly publicKey: string };
+
+type Permissions = {
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+  /** May answer a request once, at the reply subject that the request named. */
+  readonly answers: boolean;
+};
+
+/** Every subject of one member's family, at any of its last tokens. */
+const below = (subject: string): string => subject.replace(/\.any$/, '.>');
+
+/**
+ * What each role may do. Allow-lists only. SECURITY: agents and hosts hold no consumer or stream administration and no
+ * direct get, because a consumer's delivery subject is its maker's choice.
+ */
+const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
+  agent: (id) => ({
+    publish: [subjects.call(id), subjects.cancel(id), below(subjects.lease(id, 'any'))],
+    subscribe: [below(subjects.event(id, 'any'))],
+    answers: false,
+  }),
+  host: (id) => ({
+    publish: [
+      subjects.outcome(id),
+      below(subjects.output(id, 'any')),
+      subjects.heartbeat(id),
+      subjects.proof(id),
+      `$JS.API.CONSUMER.MSG.NEXT.${STREAMS.work}.${consumers.work(id)}`,
+      `$JS.API.CONSUMER.INFO.${STREAMS.work}.${consumers.work(id)}`,
+      `$JS.ACK.${STREAMS.work}.${consumers.work(id)}.>`,
+    ],
+    subscribe: [subjects.inspect(id), subjects.control(id), subjects.beat()],
+    answers: true,
+  }),
+  gateway: () => ({
+    publish: [
+      '$JS.API.>',
+      '$JS.ACK.>',
+      '$KV.>',
+      'cs.v1.work.*',
+      'cs.v1.event.*.*',
+      'cs.v1.inspect.*',
+      'cs.v1.control.*',
+      'cs.v1.gateway.ping',
+    ],
+    subscribe: [
+      'cs.v1.heartbeat.*',
+      'cs.v1.lease.*.*',
+      'cs.v1.output.*.*',
+      'cs.v1.event.*.*',
+      'cs.v1.gateway.ping',
+      subjects.beat(),
+    ],
+    answers: true,
+  }),
+  audit: () => ({ publish: [subjects.beat()], subscribe: ['cs.v1.proof.*'], answers: true }),
+};
+
+function userEntry({ role, id, publicKey }: NatsUser): object {
+  const { publish, subscribe, answers } = permissions[role](id);
+  return {
+    nkey: publicKey,
+    permissions: {
+      publish: { allow: publish },
+      subscribe: { allow: [...subscribe, `${inboxPrefix(role, id)}.>`] },
+      ...(answers ? { allow_responses: { max: 1, expires: '60s' } } : {}),
+    },
+  };
+}
+
+/** Configuration text of nats-server: loopback, JetStream, one NKey per member, no anonymous user. Holds no secret. */
+export function natsServerConfig(
+  users: readonly NatsUser[],
+  server: { readonly port: number; readonly storeDir: string },
+): string {
+  const config = {
+    listen: `127.0.0.1:${server.port}`,
+    server_name: 'countersign',
+    max_payload: 1_048_576,
+    jetstream: { store_dir: server.storeDir },
+    authorization: { users: users.map(userEntry) },
+  };
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
