@@ -1,0 +1,95 @@
+import path from 'node:path';
+import { type DataFolder, installationPath } from './data-folder.ts';
+import type { Keys } from './keys.ts';
+import { writePrivateJson } from './private-file.ts';
+
+/** Loopback ports of one run. */
+export type Ports = {
+  readonly postgres: number;
+  readonly nats: number;
+  readonly audit: number;
+  readonly guardian: number;
+  readonly http: number;
+};
+
+export type ServiceName = 'audit' | 'guardian' | 'gateway' | 'runner';
+
+const LOOPBACK = '127.0.0.1';
+
+/** The embedded default: mode dev, people decide, platform sandbox, nothing beyond. */
+const EMBEDDED_POLICY = {
+  permissions: {
+    mode: 'dev',
+    sandboxBackend: 'auto',
+    allowBackendFallback: false,
+    allowedHosts: [],
+    allowRules: [],
+    askRules: [],
+    denyRules: [{ toolName: 'bash', pattern: 'git push *', reason: 'publishing is done by people' }],
+  },
+  ceilings: { mode: 'networked', fullAccess: false, eternal: false, backendFallback: false, appGuard: false },
+  security: {
+    permission_mode: 'dev',
+    auto_allow_bash_if_sandboxed: true,
+    dangerous_command_guard: false,
+    block_private_network: false,
+    hardened_mode: false,
+  },
+} as const;
+
+const MAX_RUNNING = 4;
+
+function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl: string): Record<ServiceName, object> {
+  const connected = (member: 'audit' | 'gateway' | 'host-local') => ({
+    logLevel: 'info',
+    natsUrl: `nats://${LOOPBACK}:${ports.nats}`,
+    identityFile: keys.identityPath(member),
+    rootKey: keys.identities.root.publicKey,
+    rosterFile: keys.rosterFile,
+  });
+  const installation = installationPath();
+  return {
+    audit: {
+      ...connected('audit'),
+      databaseUrl,
+      logIdentityFile: keys.identityPath('log'),
+      listen: { host: LOOPBACK, port: ports.audit },
+      logName: `countersign/${path.basename(data.root)}`,
+    },
+    guardian: { logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
+    gateway: {
+      ...connected('gateway'),
+      auditAddress: `${LOOPBACK}:${ports.audit}`,
+      guardianAddress: `${LOOPBACK}:${ports.guardian}`,
+      http: { host: LOOPBACK, port: ports.http },
+      controlIdentityFile: keys.identityPath('control'),
+      deskDir: path.join(installation, 'apps/desk/dist'),
+      tokens: keys.tokenHashes,
+      policy: EMBEDDED_POLICY,
+    },
+    runner: {
+      ...connected('host-local'),
+      host: 'local',
+      journalFile: path.join(data.private, 'journal.jsonl'),
+      runAs: data.runAccount ? { ...data.runAccount, home: data.home } : null,
+      masks: [data.private],
+      installation,
+      maxRunning: MAX_RUNNING,
+    },
+  };
+}
+
+/** Writes one configuration file, mode 0600, for each service and returns their paths. */
+export function writeServiceConfigs(
+  data: DataFolder,
+  keys: Keys,
+  ports: Ports,
+  databaseUrl: string,
+): Record<ServiceName, string> {
+  const entries = Object.entries(serviceConfigs(data, keys, ports, databaseUrl)).map(([name, config]) => {
+    const file = path.join(data.config, `${name}.json`);
+    writePrivateJson(file, config);
+    return [name, file] as const;
+  });
+  return Object.fromEntries(entries) as Record<ServiceName, string>;
+}
