@@ -1,0 +1,172 @@
+import { err, ok, type Result } from '@countersign/kernel';
+import canonicalize from 'canonicalize';
+
+/** Every type of an audit entry. */
+export const ENTRY_TYPES = [
+  'call.received',
+  'call.rejected',
+  'call.closed',
+  'call.cancel_requested',
+  'handed_over',
+  'exec.backgrounded',
+  'exec.refused',
+  'file.reviewed',
+  'decision',
+  'approval.requested',
+  'approval.delivered',
+  'approval.answered',
+  'approval.expired',
+  'approval.withdrawn',
+  'dispatch.sent',
+  'exec.started',
+  'exec.finished',
+  'exec.interrupted',
+  'result.delivered',
+  'grant.created',
+  'grant.used',
+  'grant.revoked',
+  'grant.expired',
+  'session.opened',
+  'session.changed',
+  'session.closed',
+  'policy.loaded',
+  'policy.changed',
+  'key.added',
+  'key.retired',
+  'member.joined',
+  'member.left',
+  'member.taken_over',
+  'freeze.set',
+  'freeze.cleared',
+  'freeze.confirmed',
+  'file.changed',
+  'file.rolled_back',
+  'export.run',
+  'audit.read',
+  'hold.set',
+  'hold.released',
+  'retention.dropped',
+  'erasure.done',
+  'gap.found',
+  'checkpoint',
+  'admin.changed',
+] as const;
+
+export type EntryType = (typeof ENTRY_TYPES)[number];
+
+type Facts = { readonly [key: string]: unknown };
+
+/** One line of the record. Times are milliseconds since the Unix epoch; `prev` is the hex leaf hash of the stream's previous entry. */
+export type AuditEntry = {
+  readonly version: 1;
+  readonly index: number;
+  readonly id: string;
+  readonly tenant: string;
+  readonly stream: string;
+  readonly stream_seq: number;
+  readonly prev: string | null;
+  readonly type: EntryType;
+  readonly emitted_ms: number;
+  readonly recorded_ms: number;
+  readonly call?: string;
+  readonly trace?: string;
+  readonly session?: string;
+  readonly execution_session?: string;
+  readonly agent?: Facts;
+  readonly host?: string;
+  readonly tool?: Facts;
+  readonly decision?: Facts;
+  readonly approver?: Facts;
+  readonly emitter?: Facts;
+  readonly detail?: Facts;
+};
+
+export type EntryError = {
+  readonly code: 'not_json' | 'too_large' | 'not_canonical' | 'unknown_field' | 'bad_field';
+  readonly message: string;
+};
+
+/** Largest canonical entry. */
+export const MAX_ENTRY_BYTES = 32_768;
+
+const isWhole = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+const isText = (value: unknown): boolean => typeof value === 'string' && value.length > 0;
+const isFacts = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const REQUIRED: Readonly<Record<string, (value: unknown) => boolean>> = {
+  version: (value) => value === 1,
+  index: isWhole,
+  id: isText,
+  tenant: isText,
+  stream: isText,
+  stream_seq: isWhole,
+  prev: (value) => value === null || (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)),
+  type: (value) => (ENTRY_TYPES as readonly unknown[]).includes(value),
+  emitted_ms: isWhole,
+  recorded_ms: isWhole,
+};
+const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  call: isText,
+  trace: isText,
+  session: isText,
+  execution_session: isText,
+  agent: isFacts,
+  host: isText,
+  tool: isFacts,
+  decision: isFacts,
+  approver: isFacts,
+  emitter: isFacts,
+  detail: isFacts,
+};
+
+function checkFields(value: unknown): Result<AuditEntry, EntryError> {
+  const bad = (code: EntryError['code'], message: string) => err({ code, message });
+  if (!isFacts(value)) return bad('bad_field', 'entry is not an object');
+  const facts = value as Facts;
+  for (const [name, test] of Object.entries(REQUIRED)) {
+    if (!test(facts[name])) return bad('bad_field', `field \`${name}\` is missing or not valid`);
+  }
+  for (const [name, field] of Object.entries(facts)) {
+    if (Object.hasOwn(REQUIRED, name)) continue;
+    const test = Object.hasOwn(OPTIONAL, name) ? OPTIONAL[name] : undefined;
+    if (!test) return bad('unknown_field', `field \`${name.slice(0, 80)}\` is not part of an entry`);
+    if (!test(field)) return bad('bad_field', `field \`${name}\` is not valid`);
+  }
+  return ok(value as AuditEntry);
+}
+
+/** RFC 8785 bytes of an entry: what is hashed, stored and exported. Refused when a field is unknown or it is over 32 KiB. */
+export function canonicalEntryBytes(entry: AuditEntry): Result<Uint8Array, EntryError> {
+  const checked = checkFields(entry);
+  if (!checked.ok) return checked;
+  let text: string | undefined;
+  try {
+    text = canonicalize(entry);
+  } catch {
+    text = undefined;
+  }
+  if (text === undefined || !text.isWellFormed())
+    return err({ code: 'not_json', message: 'entry cannot be written as JSON' });
+  const bytes = new TextEncoder().encode(text);
+  if (bytes.length > MAX_ENTRY_BYTES) {
+    return err({ code: 'too_large', message: `entry has ${bytes.length} bytes; the limit is ${MAX_ENTRY_BYTES}` });
+  }
+  return ok(bytes);
+}
+
+/** Reads an entry; refused unless its bytes are exactly the canonical ones. */
+export function parseEntry(bytes: Uint8Array): Result<AuditEntry, EntryError> {
+  if (bytes.length > MAX_ENTRY_BYTES) return err({ code: 'too_large', message: 'entry is larger than the limit' });
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    value = JSON.parse(text);
+  } catch {
+    return err({ code: 'not_json', message: 'entry is not JSON in UTF-8' });
+  }
+  const checked = checkFields(value);
+  if (!checked.ok) return checked;
+  if (canonicalize(value) !== text) return err({ code: 'not_canonical', message: 'entry is not in canonical form' });
+  return checked;
+}

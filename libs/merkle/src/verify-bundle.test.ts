@@ -1,0 +1,201 @@
+import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import {
+  type AuditEntry,
+  canonicalEntryBytes,
+  formatCheckpoint,
+  formatSignedNote,
+  leafHash,
+  noteKeyId,
+  parseEntry,
+  rootOfLeaves,
+  verifyBundle,
+} from './index.ts';
+
+const NAME = 'log.countersign.example';
+const sha256 = (data: Uint8Array) => new Uint8Array(createHash('sha256').update(data).digest());
+const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
+const rawKey = (key: KeyObject) =>
+  new Uint8Array(createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(12));
+const spki = Buffer.from('302a300506032b6570032100', 'hex');
+const verifyEd25519 = (key: Uint8Array, message: Uint8Array, signature: Uint8Array) =>
+  verify(null, message, createPublicKey({ key: Buffer.concat([spki, key]), format: 'der', type: 'spki' }), signature);
+const logKey = generateKeyPairSync('ed25519').privateKey;
+const otherKey = generateKeyPairSync('ed25519').privateKey;
+
+type Draft = { stream: string; type: AuditEntry['type']; call?: string; decision?: AuditEntry['decision'] };
+
+/** Numbers, chains and encodes drafts as the sequencer does. */
+function record(drafts: readonly Draft[]): Uint8Array[] {
+  const streams = new Map<string, { seq: number; leaf: string }>();
+  return drafts.map((draft, index) => {
+    const last = streams.get(draft.stream);
+    const entry: AuditEntry = {
+      version: 1,
+      index,
+      id: `ent_${index}_${draft.type}_${draft.call ?? ''}`,
+      tenant: 'org',
+      stream: draft.stream,
+      stream_seq: last ? last.seq + 1 : 0,
+      prev: last?.leaf ?? null,
+      type: draft.type,
+      emitted_ms: 1000 + index,
+      recorded_ms: 1000 + index,
+      ...(draft.call === undefined ? {} : { call: draft.call }),
+      ...(draft.decision === undefined ? {} : { decision: draft.decision }),
+    };
+    const bytes = canonicalEntryBytes(entry);
+    if (!bytes.ok) throw new Error(bytes.error.message);
+    streams.set(draft.stream, { seq: entry.stream_seq, leaf: hex(leafHash(sha256, bytes.value)) });
+    return bytes.value;
+  });
+}
+
+function checkpointOf(leaves: readonly Uint8Array[], key: KeyObject = logKey): string {
+  const root = rootOfLeaves(
+    sha256,
+    leaves.map((leaf) => leafHash(sha256, leaf)),
+  );
+  const text = formatCheckpoint({ origin: NAME, size: leaves.length, root });
+  const signature = new Uint8Array(sign(null, Buffer.from(text), key));
+  return formatSignedNote(text, [{ name: NAME, keyId: noteKeyId(sha256, NAME, rawKey(key)), signature }]);
+}
+
+const story = (call: string): Draft[] => [
+  { stream: call, call, type: 'call.received' },
+  { stream: call, call, type: 'decision', decision: { effect: 'allow', decided_by: 'mode' } },
+  { stream: call, call, type: 'dispatch.sent' },
+  { stream: call, call, type: 'exec.started' },
+  { stream: call, call, type: 'exec.finished' },
+  { stream: call, call, type: 'call.closed' },
+];
+const drafts: Draft[] = [{ stream: 'audit', type: 'key.added' }, ...story('call_a'), ...story('call_b')];
+const clean = record(drafts);
+
+const check = (leaves: readonly Uint8Array[], checkpoint = checkpointOf(leaves), olderCheckpoint?: string) =>
+  verifyBundle({
+    leaves,
+    checkpoint,
+    ...(olderCheckpoint === undefined ? {} : { olderCheckpoint }),
+    name: NAME,
+    publicKey: rawKey(logKey),
+    sha256,
+    verifyEd25519,
+  });
+const found = (...args: Parameters<typeof check>) =>
+  check(...args).problems.map((problem) => `${problem.code}@${problem.index}`);
+const edit = (leaf: Uint8Array, change: (text: string) => string) =>
+  Buffer.from(change(Buffer.from(leaf).toString('utf8')));
+
+test('an untouched log is clean, also against a checkpoint kept from earlier', () => {
+  expect(check(clean, checkpointOf(clean), checkpointOf(clean.slice(0, 5)))).toEqual({
+    problems: [],
+    entries: 13,
+    openCalls: [],
+  });
+});
+
+test('a call without its end is open, which is not a problem', () => {
+  const leaves = record(drafts.slice(0, -1));
+  expect(check(leaves)).toEqual({ problems: [], entries: 12, openCalls: ['call_b'] });
+});
+
+describe('tampering is found', () => {
+  const original = checkpointOf(clean);
+  const effectChanged = clean.with(
+    2,
+    edit(clean[2] as Uint8Array, (text) => text.replace('"allow"', '"deny"')),
+  );
+  const recomputed = record(drafts.map((draft, at) => (at === 2 ? { ...draft, decision: { effect: 'deny' } } : draft)));
+  const streamRemoved = record(drafts.filter((draft) => draft.stream !== 'call_a'));
+  const swapped = clean.with(3, clean[4] as Uint8Array).with(4, clean[3] as Uint8Array);
+
+  test.each([
+    ['one effect changed', effectChanged, original, undefined, ['prev@3', 'effect_without_decision@3', 'root@null']],
+    ['an entry removed', clean.toSpliced(4, 1), original, undefined, ['index@4', 'stream_seq@4', 'prev@4']],
+    [
+      'an entry inserted',
+      clean.toSpliced(4, 0, clean[4] as Uint8Array),
+      original,
+      undefined,
+      ['index@5', 'duplicate_id@5'],
+    ],
+    ['two entries swapped', swapped, original, undefined, ['index@3', 'stream_seq@3', 'prev@3']],
+    ['a cut tail', clean.slice(0, -3), original, undefined, ['size@null']],
+    [
+      'a cut tail, signed again by another key',
+      clean.slice(0, -3),
+      checkpointOf(clean.slice(0, -3), otherKey),
+      undefined,
+      ['unsigned@null'],
+    ],
+    [
+      'a stream removed and all recomputed, under the old checkpoint',
+      streamRemoved,
+      original,
+      undefined,
+      ['size@null'],
+    ],
+    [
+      'a stream removed and all signed again, against a kept checkpoint',
+      streamRemoved,
+      checkpointOf(streamRemoved),
+      original,
+      ['inconsistent@null'],
+    ],
+    ['all recomputed under another key', recomputed, checkpointOf(recomputed, otherKey), undefined, ['unsigned@null']],
+    ['all recomputed and the old checkpoint kept', recomputed, original, undefined, ['root@null']],
+    [
+      'blanks added to an entry',
+      clean.with(
+        1,
+        edit(clean[1] as Uint8Array, (text) => text.replace('{', '{ ')),
+      ),
+      original,
+      undefined,
+      ['not_canonical@1', 'root@null'],
+    ],
+  ])('%s', (_name, leaves, checkpoint, older, expected) => {
+    expect(found(leaves, checkpoint, older)).toEqual(expect.arrayContaining(expected));
+  });
+});
+
+describe('a story that cannot be is found even when its operator signs it', () => {
+  const call = 'call_x';
+  const at = (type: AuditEntry['type'], decision?: AuditEntry['decision']): Draft => ({
+    stream: call,
+    call,
+    type,
+    ...(decision === undefined ? {} : { decision }),
+  });
+  const allow = at('decision', { effect: 'allow' });
+  const received = at('call.received');
+
+  test.each([
+    ['dispatch without a decision', [received, at('dispatch.sent')], 'effect_without_decision@1'],
+    [
+      'dispatch after a denial',
+      [received, at('decision', { effect: 'deny' }), at('dispatch.sent')],
+      'effect_without_decision@2',
+    ],
+    ['two decisions', [received, allow, allow], 'second_decision@2'],
+    ['two dispatches', [received, allow, at('dispatch.sent'), at('dispatch.sent')], 'dispatched_twice@3'],
+    [
+      'two executions',
+      [received, allow, at('dispatch.sent'), at('exec.started'), at('exec.started')],
+      'started_twice@4',
+    ],
+    ['a start without a dispatch', [received, allow, at('exec.started')], 'started_without_dispatch@2'],
+    ['an entry after the end', [received, at('call.closed'), allow], 'after_close@2'],
+    ['two ends', [received, at('call.closed'), at('call.closed')], 'after_close@2'],
+    ['a call without a beginning', [allow], 'not_received@0'],
+  ])('%s', (_name, entries, expected) => {
+    expect(found(record(entries))).toContain(expected);
+  });
+});
+
+test('an entry with an unknown field is refused', () => {
+  const leaf = clean[0] as Uint8Array;
+  const parsed = parseEntry(edit(leaf, (text) => text.replace('{"', '{"aaa":1,"')));
+  expect(parsed.ok ? '' : parsed.error.code).toBe('unknown_field');
+});
