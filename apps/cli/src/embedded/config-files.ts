@@ -72,7 +72,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       host: 'local',
       journalFile: path.join(data.private, 'journal.jsonl'),
       runAs: data.runAccount ? { ...data.runAccount, home: data.home } : null,
-      masks: [data.private],
+      masks: [data.private, data.database],
       installation,
       maxRunning: MAX_RUNNING,
     },

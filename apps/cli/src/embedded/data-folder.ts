@@ -21,6 +21,10 @@ export type DataFolder = {
   readonly home: string;
   /** Null when started as an ordinary user: commands run as that user. */
   readonly runAccount: RunAccount | null;
+  /** Mode 0700, owned by `databaseAccount`; PostgreSQL refuses to run as root and cannot enter `private/`. */
+  readonly database: string;
+  /** Account of PostgreSQL, another than the run account. Null when started as an ordinary user. */
+  readonly databaseAccount: RunAccount | null;
 };
 
 /** Real path of the running installation: the repository's root. */
@@ -39,7 +43,7 @@ const RUN_AS = /^([1-9][0-9]{0,9})(?::([1-9][0-9]{0,9}))?$/;
 const FIRST_UID = 61_184;
 const LAST_UID = 65_519;
 
-function unusedUid(): number {
+function unusedUid(others: readonly number[]): number {
   const taken = new Set(
     readFileSync('/etc/passwd', 'utf8')
       .split('\n')
@@ -47,7 +51,7 @@ function unusedUid(): number {
   );
   for (let attempt = 0; attempt < 1_000; attempt += 1) {
     const uid = randomInt(FIRST_UID, LAST_UID + 1);
-    if (!taken.has(uid)) return uid;
+    if (!taken.has(uid) && !others.includes(uid)) return uid;
   }
   throw new FaultError(`no unused uid in ${FIRST_UID}–${LAST_UID}; set \`COUNTERSIGN_RUN_AS\` to a uid`, {
     code: 'countersign.cli.no_run_account',
@@ -69,9 +73,13 @@ function resolveRunAccount(root: string): RunAccount | null {
     }
     return { uid: Number(match[1]), gid: Number(match[2] ?? match[1]) };
   }
-  const file = path.join(root, 'run-account.json');
+  return recordedAccount(path.join(root, 'run-account.json'), []);
+}
+
+/** The account recorded in `file`, else an unused one other than `others`, recorded for the next start. */
+function recordedAccount(file: string, others: readonly number[]): RunAccount {
   if (existsSync(file)) return accountSchema.parse(JSON.parse(readFileSync(file, 'utf8')));
-  const uid = unusedUid();
+  const uid = unusedUid(others);
   writeFileSync(file, `${JSON.stringify({ uid, gid: uid })}\n`, { mode: 0o644 });
   return { uid, gid: uid };
 }
@@ -104,11 +112,13 @@ export function openDataFolder(root: string): DataFolder {
   if (process.getuid?.() === 0) chmodSync(root, 0o711);
   const folder = (name: string) => path.join(root, name);
   const privateFolder = folder('private');
-  for (const name of ['private', 'private/keys', 'private/config', 'private/run']) {
+  for (const name of ['private', 'private/keys', 'private/config', 'private/run', 'private/logs']) {
     mkdirSync(folder(name), { recursive: true, mode: 0o700 });
   }
   chmodSync(privateFolder, 0o700);
   const runAccount = resolveRunAccount(root);
+  const databaseAccount = runAccount && recordedAccount(folder('database-account.json'), [runAccount.uid]);
+  makeOwned(folder('database'), 0o700, databaseAccount);
   makeOwned(folder('projects'), 0o755, null);
   makeSampleProject(folder('projects/sample'), runAccount);
   makeOwned(folder('home'), 0o700, runAccount);
@@ -120,5 +130,7 @@ export function openDataFolder(root: string): DataFolder {
     sampleProject: folder('projects/sample'),
     home: folder('home'),
     runAccount,
+    database: folder('database'),
+    databaseAccount,
   };
 }

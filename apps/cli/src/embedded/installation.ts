@@ -1,0 +1,139 @@
+import { createConnection } from 'node:net';
+import path from 'node:path';
+import { isServing } from '@countersign/service-kit';
+import { type GatewayClient, gatewayClient } from '../gateway-client.ts';
+import { type Ports, type ServiceName, writeServiceConfigs } from './config-files.ts';
+import { type DataFolder, installationPath, openDataFolder } from './data-folder.ts';
+import { type Endpoints, writeEndpoints } from './endpoints.ts';
+import { freePort } from './free-port.ts';
+import { type Keys, openKeys, readTokens, type TokenName } from './keys.ts';
+import { natsServerConfig } from './nats-config.ts';
+import { stopOrphans } from './orphans.ts';
+import { databaseUrl, postgresSpec, preparePostgres } from './postgres-process.ts';
+import { writePrivateFile } from './private-file.ts';
+import { createSupervisor, type ServiceSpec, type Supervisor } from './supervisor.ts';
+
+/** A running embedded installation. */
+export type Installation = {
+  readonly data: DataFolder;
+  readonly keys: Keys;
+  readonly endpoints: Endpoints;
+  readonly client: (token: TokenName) => GatewayClient;
+  readonly stop: () => Promise<void>;
+};
+
+const ROOMS: Readonly<Record<ServiceName, string>> = {
+  audit: 'audit',
+  guardian: 'guardian',
+  gateway: 'gateway',
+  runner: 'sandbox-runner',
+};
+
+function accepts(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const socket = createConnection({ host: '127.0.0.1', port, timeout: 1_000 });
+  socket.once('connect', () => resolve(true));
+  socket.once('error', () => resolve(false));
+  socket.once('timeout', () => resolve(false));
+  return promise.finally(() => socket.destroy());
+}
+
+async function choosePorts(): Promise<Ports> {
+  const [postgres, nats, audit, guardian, http] = [
+    await freePort(),
+    await freePort(),
+    await freePort(),
+    await freePort(),
+    await freePort(),
+  ];
+  return { postgres, nats, audit, guardian, http };
+}
+
+function natsSpec(data: DataFolder, keys: Keys, port: number): ServiceSpec {
+  const file = path.join(data.config, 'nats.conf');
+  const { gateway, audit, 'host-local': host, 'agent-sample': agent } = keys.identities;
+  const users = [
+    { role: 'gateway', id: gateway.id, publicKey: gateway.publicKey },
+    { role: 'audit', id: audit.id, publicKey: audit.publicKey },
+    { role: 'host', id: host.id, publicKey: host.publicKey },
+    { role: 'agent', id: agent.id, publicKey: agent.publicKey },
+  ] as const;
+  writePrivateFile(file, natsServerConfig(users, { port, storeDir: path.join(data.private, 'jetstream') }));
+  return {
+    name: 'nats-server',
+    command: 'nats-server',
+    args: ['-c', file],
+    env: { PATH: `/usr/sbin:/usr/local/bin:${process.env.PATH ?? ''}` },
+    logFile: path.join(data.private, 'logs/nats-server.log'),
+    isReady: () => accepts(port),
+    readyTimeoutMs: 15_000,
+    stopSignal: 'SIGTERM',
+  };
+}
+
+function serviceSpec(
+  data: DataFolder,
+  name: ServiceName,
+  config: string,
+  isReady: ServiceSpec['isReady'],
+): ServiceSpec {
+  return {
+    name,
+    command: process.execPath,
+    args: [path.join(installationPath(), 'apps', ROOMS[name], 'src/main.ts')],
+    env: {
+      PATH: process.env.PATH ?? '/usr/bin:/bin',
+      HOME: process.env.HOME ?? '/',
+      LANG: 'C.UTF-8',
+      COUNTERSIGN_CONFIG: config,
+    },
+    logFile: path.join(data.private, `logs/${name}.log`),
+    isReady,
+    readyTimeoutMs: 30_000,
+    stopSignal: 'SIGTERM',
+  };
+}
+
+async function startServices(supervisor: Supervisor, data: DataFolder, keys: Keys, say: (line: string) => void) {
+  const ports = await choosePorts();
+  say('database: preparing');
+  const password = await preparePostgres(data);
+  const configs = writeServiceConfigs(data, keys, ports, databaseUrl(password, ports.postgres));
+  const http = `http://127.0.0.1:${ports.http}`;
+  const tokens = readTokens(data);
+  const client = (token: TokenName) => gatewayClient(http, tokens[token] ?? '');
+  const grpcReady = (port: number) => () => isServing(`127.0.0.1:${port}`);
+  const specs: ServiceSpec[] = [
+    postgresSpec(data, ports.postgres),
+    natsSpec(data, keys, ports.nats),
+    serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit)),
+    serviceSpec(data, 'guardian', configs.guardian, grpcReady(ports.guardian)),
+    serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady()),
+    serviceSpec(data, 'runner', configs.runner, async () => true),
+  ];
+  for (const spec of specs) {
+    const before = Date.now();
+    await supervisor.start(spec);
+    say(`${spec.name}: started (${Date.now() - before} ms)`);
+  }
+  const endpoints = { http, natsUrl: `nats://127.0.0.1:${ports.nats}`, rootKey: keys.identities.root.publicKey };
+  writeEndpoints(data, endpoints);
+  return { endpoints, client };
+}
+
+/** Starts everything on loopback, on free ports. Stops what it started and rejects when a service is not ready. */
+export async function startInstallation(dataRoot: string, say: (line: string) => void): Promise<Installation> {
+  const data = openDataFolder(dataRoot);
+  const pidFile = path.join(data.private, 'run/processes.json');
+  const orphans = await stopOrphans(pidFile);
+  if (orphans.length > 0) say(`stopped what a killed run left: ${orphans.join(', ')}`);
+  const keys = await openKeys(data);
+  const supervisor = createSupervisor(pidFile, say);
+  try {
+    const started = await startServices(supervisor, data, keys, say);
+    return { data, keys, ...started, stop: supervisor.stopAll };
+  } catch (error) {
+    await supervisor.stopAll();
+    throw error;
+  }
+}
