@@ -1,0 +1,226 @@
+import { forEachChild, type ParsedScript, parse, type Redirection, type SyntaxNode, type Word } from 'unbash';
+import { literal, type Resolved, resolveWord, type Scope, UNKNOWN } from './words.ts';
+import { unwrap } from './wrappers.ts';
+
+/** `full`: every list judges it. `strict`: only deny and ask rules and guards do. */
+export type Role = 'full' | 'strict';
+
+export interface Redirected {
+  readonly op: string;
+  readonly target: Resolved;
+}
+
+/** One simple command as judged. */
+export interface Simple {
+  readonly words: readonly Resolved[];
+  readonly assigns: readonly { readonly name: string; readonly value: string }[];
+  readonly redirects: readonly Redirected[];
+  readonly cwd: string | undefined;
+  readonly role: Role;
+  readonly input: string | undefined;
+  readonly pipedFrom: readonly Resolved[] | undefined;
+}
+
+export interface Walk {
+  readonly simples: Simple[];
+  readonly problems: string[];
+  depth: number;
+}
+
+const MAX_COMMANDS = 256;
+const MAX_DEPTH = 16;
+
+export const cloneScope = (scope: Scope): Scope => ({ vars: new Map(scope.vars), home: scope.home, cwd: scope.cwd });
+
+/** Parses a script text and judges every command in it. */
+export function walkText(text: string, scope: Scope, walk: Walk, role: Role): void {
+  if (walk.problems.length > 8) return;
+  if (text.length > 65536) return void walk.problems.push('the command is over 64 KiB');
+  walkScript(parse(text), scope, walk, role);
+}
+
+function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role): void {
+  if (walk.depth >= MAX_DEPTH) return void walk.problems.push('nesting is over 16 levels');
+  if ((script.errors?.length ?? 0) > 0) walk.problems.push(`cannot parse: ${script.errors?.[0]?.message ?? 'error'}`);
+  walk.depth++;
+  for (const s of script.commands) visit(s, scope, walk, role, undefined);
+  walk.depth--;
+}
+
+function taint(node: SyntaxNode, scope: Scope): void {
+  if (node.type === 'Assignment') scope.vars.set(node.name, UNKNOWN);
+  if (node.type === 'For' || node.type === 'Select') scope.vars.set(node.name.value, UNKNOWN);
+  if (node.type === 'Command') {
+    const name = node.name?.value;
+    if (name === 'cd' || name === 'pushd' || name === 'popd') scope.cwd = undefined;
+    if (name === 'read' || name === 'printf' || name === 'mapfile' || name === 'unset' || name === 'getopts')
+      for (const a of node.args) if (a.type === 'Word') scope.vars.set(a.value, UNKNOWN);
+  }
+  forEachChild(node, (child) => taint(child, scope));
+}
+
+function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: readonly Resolved[] | undefined): void {
+  switch (node.type) {
+    case 'Statement':
+      visit(node.command, node.background === true ? cloneScope(scope) : scope, walk, role, piped);
+      return;
+    case 'Pipeline': {
+      let from: readonly Resolved[] | undefined = piped;
+      for (const c of node.commands) {
+        visit(c, node.commands.length > 1 ? cloneScope(scope) : scope, walk, role, from);
+        from = c.type === 'Command' && c.name ? [c.name, ...c.args].map((w) => wordOf(w, scope)) : [literal(UNKNOWN)];
+      }
+      return;
+    }
+    case 'Command':
+      visitCommand(node, scope, walk, role, piped);
+      return;
+    case 'Script':
+      walkScript(node, cloneScope(scope), walk, role);
+      return;
+    case 'Subshell':
+    case 'Coproc': {
+      const inner = cloneScope(scope);
+      forEachChild(node, (child) => visit(child, inner, walk, role, piped));
+      return;
+    }
+    case 'Redirected':
+      visit(node.command, scope, walk, role, piped);
+      emit(
+        { words: [], assigns: [], ...bare(scope, role), redirects: redirectsOf(node.redirects, scope) },
+        scope,
+        walk,
+      );
+      for (const r of node.redirects) substitutions(r, scope, walk, role);
+      return;
+    case 'For':
+    case 'Select':
+    case 'While':
+    case 'ArithmeticFor':
+    case 'If':
+    case 'Case':
+    case 'Function': {
+      if (node.type !== 'If' && node.type !== 'Case') taint(node, scope);
+      const inner = cloneScope(scope);
+      forEachChild(node, (child) => visit(child, inner, walk, role, piped));
+      taint(node, scope);
+      return;
+    }
+    default:
+      forEachChild(node, (child) => visit(child, scope, walk, role, piped));
+  }
+}
+
+const bare = (scope: Scope, role: Role) => ({ cwd: scope.cwd, role, input: undefined, pipedFrom: undefined });
+
+function substitutions(node: SyntaxNode, scope: Scope, walk: Walk, role: Role): void {
+  if (node.type === 'Script') walkScript(node, cloneScope(scope), walk, role);
+  else forEachChild(node, (child) => substitutions(child, scope, walk, role));
+}
+
+function wordOf(node: SyntaxNode, scope: Scope): Resolved {
+  if (node.type === 'Word') return resolveWord(node, scope);
+  if (node.type !== 'Assignment' || node.value.type !== 'Word') return literal(UNKNOWN);
+  const value = resolveWord(node.value, scope);
+  return { ...value, text: `${node.name}${node.append === true ? '+' : ''}=${value.text}` };
+}
+
+function redirectsOf(list: readonly Redirection[], scope: Scope): Redirected[] {
+  const out: Redirected[] = [];
+  for (const r of list) {
+    if (r.type !== 'Redirect') continue;
+    out.push({ op: r.operator, target: r.target ? resolveWord(r.target, scope) : literal(UNKNOWN) });
+  }
+  return out;
+}
+
+function inputOf(list: readonly Redirection[], scope: Scope): string | undefined {
+  let input: string | undefined;
+  for (const r of list) {
+    if (r.type === 'HereString') input = r.target ? resolveWord(r.target as Word, scope).text : UNKNOWN;
+    else if (r.type === 'HereDoc') {
+      const live = r.delimiter?.quoted !== true && /[$`\\]/.test(r.body.text);
+      input = live ? `${r.body.text}${UNKNOWN}` : r.body.text;
+    } else if (r.operator === '<' && r.descriptor === undefined) input = UNKNOWN;
+  }
+  return input;
+}
+
+type CommandNode = Extract<SyntaxNode, { type: 'Command' }>;
+
+function visitCommand(
+  node: CommandNode,
+  scope: Scope,
+  walk: Walk,
+  role: Role,
+  piped: readonly Resolved[] | undefined,
+): void {
+  forEachChild(node, (child) => substitutions(child, scope, walk, role));
+  const words = node.name === undefined ? [] : [wordOf(node.name, scope), ...node.args.map((a) => wordOf(a, scope))];
+  const assigns: { name: string; value: string }[] = [];
+  const prefix = node.prefix.filter((p) => p.type === 'Assignment');
+  for (const p of prefix) {
+    const value = p.value.type === 'Word' && p.append !== true ? resolveWord(p.value, scope).text : UNKNOWN;
+    assigns.push({ name: p.name, value });
+    if (node.name === undefined) scope.vars.set(p.name, value);
+  }
+  const declares = /^(export|declare|typeset|local|readonly)$/.test(words[0]?.text ?? '');
+  if (declares)
+    for (const w of words.slice(1)) {
+      const m = /^([A-Za-z_]\w*)\+?=(.*)$/s.exec(w.text);
+      if (m?.[1] === undefined) continue;
+      assigns.push({ name: m[1], value: m[2] ?? '' });
+      scope.vars.set(m[1], w.text.includes('+=') ? UNKNOWN : (m[2] ?? ''));
+    }
+  const redirects = redirectsOf(node.redirects, scope);
+  emit(
+    { words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), pipedFrom: piped },
+    scope,
+    walk,
+  );
+  updateState(words, scope);
+}
+
+function updateState(words: readonly Resolved[], scope: Scope): void {
+  let at = 0;
+  while (words[at]?.text === 'command' || words[at]?.text === 'builtin') at++;
+  const name = words[at]?.text;
+  if (name === 'pushd' || name === 'popd') scope.cwd = undefined;
+  if (/^(read|mapfile|readarray|unset|getopts|printf|let)$/.test(name ?? ''))
+    for (const w of words.slice(at + 1)) if (/^\w+$/.test(w.text)) scope.vars.set(w.text, UNKNOWN);
+  if (name === 'eval' || name === 'source' || name === '.') {
+    scope.cwd = undefined;
+    for (const key of [...scope.vars.keys(), 'HOME', 'TMPDIR']) scope.vars.set(key, UNKNOWN);
+  }
+  if (name !== 'cd') return;
+  const to = words.slice(at + 1).filter((w) => !/^-[LPe@-]+$/.test(w.text));
+  const first = to[0];
+  const target = to.length === 0 ? scope.home : first?.text;
+  if (target === undefined || to.length > 1 || target === '-' || target.includes(UNKNOWN) || first?.glob)
+    scope.cwd = undefined;
+  else if (target.startsWith('/')) scope.cwd = target;
+  else if (scope.cwd !== undefined) scope.cwd = `${scope.cwd}/${target}`;
+}
+
+/** Records a simple command and whatever it would start. */
+export function emit(simple: Simple, scope: Scope, walk: Walk): void {
+  if (walk.simples.length >= MAX_COMMANDS) {
+    if (!walk.problems.includes('over 256 simple commands')) walk.problems.push('over 256 simple commands');
+    if (walk.simples.length >= MAX_COMMANDS * 8) return;
+  }
+  if (walk.depth > MAX_DEPTH) return void walk.problems.push('nesting is over 16 levels');
+  walk.depth++;
+  const opened = unwrap(simple);
+  walk.simples.push({ ...simple, role: opened.own === 'strict' ? 'strict' : simple.role });
+  for (const inner of opened.commands) {
+    const role = simple.role === 'strict' ? 'strict' : inner.role;
+    emit({ ...simple, redirects: [], assigns: inner.assigns, words: inner.words, role }, scope, walk);
+  }
+  for (const script of opened.scripts) {
+    const role = simple.role === 'strict' ? 'strict' : script.role;
+    if (script.text.includes(UNKNOWN))
+      walk.simples.push({ ...simple, words: [literal(UNKNOWN)], redirects: [], assigns: [], role, input: undefined });
+    else walkText(script.text, cloneScope(scope), walk, role);
+  }
+  walk.depth--;
+}

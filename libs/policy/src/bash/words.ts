@@ -1,0 +1,112 @@
+import type { Word, WordPart } from 'unbash';
+
+/** Stands for a piece of a word that only the running shell knows. It cannot occur in accepted input. */
+export const UNKNOWN = '\uffff';
+
+/** A word as the shell will see it, as far as that can be told without running it. */
+export interface Resolved {
+  readonly text: string;
+  readonly unresolved: boolean;
+  /** Holds an unquoted glob or brace. */
+  readonly glob: boolean;
+  /** Holds a quoted glob character or a blank: data rather than a path. */
+  readonly data: boolean;
+  readonly source: string;
+}
+
+export interface Scope {
+  readonly vars: Map<string, string>;
+  readonly home: string;
+  cwd: string | undefined;
+}
+
+/** A word known completely. */
+export const literal = (text: string): Resolved => ({
+  text,
+  unresolved: text.includes(UNKNOWN),
+  glob: false,
+  data: /\s/.test(text),
+  source: text,
+});
+
+interface Piece {
+  text: string;
+  glob: boolean;
+  data: boolean;
+}
+
+function lookup(name: string, scope: Scope): string {
+  const own = scope.vars.get(name);
+  if (own !== undefined) return own;
+  if (name === 'HOME') return scope.home;
+  if (name === 'PWD') return scope.cwd ?? UNKNOWN;
+  return name === 'TMPDIR' ? '/tmp' : UNKNOWN;
+}
+
+const quoted = (text: string): Piece => ({ text, glob: false, data: /[\s*?[]/.test(text.replaceAll(UNKNOWN, '')) });
+
+function resolvePart(part: WordPart, scope: Scope): Piece {
+  switch (part.type) {
+    case 'Literal':
+      return { text: part.value, glob: false, data: /[\s*?[]/.test(part.value) };
+    case 'SingleQuoted':
+    case 'AnsiCQuoted':
+      return quoted(part.value);
+    case 'DoubleQuoted':
+    case 'LocaleString':
+      return quoted(part.parts.map((p) => resolvePart(p, scope).text).join(''));
+    case 'SimpleExpansion':
+      return { text: lookup(part.text.slice(1), scope), glob: false, data: false };
+    case 'ParameterExpansion': {
+      const plain = part.prefix === undefined && part.index === undefined && part.operation === undefined;
+      return { text: plain ? lookup(part.parameter, scope) : UNKNOWN, glob: false, data: false };
+    }
+    case 'CommandExpansion':
+      return /^(\$\(|`)\s*mktemp\b[^;&|<>]*[)`]$/.test(part.text)
+        ? { text: `/tmp/${UNKNOWN}`, glob: false, data: false }
+        : { text: UNKNOWN, glob: false, data: false };
+    case 'ProcessSubstitution':
+      return { text: `/dev/fd/${UNKNOWN}`, glob: false, data: false };
+    case 'Glob':
+      return { text: part.text, glob: true, data: false };
+    case 'ExtendedGlob':
+    case 'BraceExpansion':
+      return { text: UNKNOWN, glob: true, data: false };
+    default:
+      return { text: UNKNOWN, glob: false, data: false };
+  }
+}
+
+/** Removes quotes and escapes and fills in what is known. */
+export function resolveWord(word: Word, scope: Scope): Resolved {
+  const parts = word.parts;
+  const source = word.text.slice(0, 200);
+  if (parts === undefined) {
+    const bare = tilde(word.value, word.text, scope);
+    const globbed = /(^|[^\\])[*?[]/.test(word.text) && !/['"]/.test(word.text);
+    return {
+      text: bare,
+      unresolved: bare.includes(UNKNOWN),
+      glob: globbed,
+      data: !globbed && /[\s*?[]/.test(bare),
+      source,
+    };
+  }
+  const pieces = parts.map((p) => resolvePart(p, scope));
+  const text = tilde(pieces.map((p) => p.text).join(''), word.text, scope);
+  return {
+    text,
+    unresolved: text.includes(UNKNOWN),
+    glob: pieces.some((p) => p.glob),
+    data: pieces.some((p) => p.data),
+    source,
+  };
+}
+
+function tilde(text: string, source: string, scope: Scope): string {
+  if (!source.startsWith('~') || !text.startsWith('~')) return text;
+  const rest = text.slice(1);
+  if (rest === '' || rest.startsWith('/')) return lookup('HOME', scope) + rest;
+  if (rest === '+' || rest.startsWith('+/')) return lookup('PWD', scope) + rest.slice(1);
+  return `${UNKNOWN}${rest.includes('/') ? rest.slice(rest.indexOf('/')) : ''}`;
+}

@@ -1,0 +1,208 @@
+import { canonicalHost, findSuspicious, normalisePath, parseTarget } from '@countersign/patterns';
+import { argumentProblem } from './arguments.ts';
+import { judgeBash, writeScopes } from './judge-bash.ts';
+import { judgeHost } from './judge-host.ts';
+import { hasFullAccess, liftedBy } from './lift.ts';
+import { isSandboxed, tableAllows } from './modes.ts';
+import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
+import { actionOf, canonicalTool, isMcpTool, patternKind, ruleCoversTool } from './tools.ts';
+import type { Call, Decision, Effect, Facts, Finding, Obligations, PolicySet } from './types.ts';
+
+function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): Finding[] {
+  const action = actionOf(tool) ?? 'write';
+  const given = typeof call.args['path'] === 'string' ? call.args['path'] : '.';
+  const out: Finding[] = [];
+  const odd = findSuspicious(given) ?? (/[\n\t]/.test(given) ? 'line break or tab' : undefined);
+  if (odd !== undefined)
+    out.push({ effect: 'ask', kind: 'unreadable', text: `suspicious character ${odd} in the path` });
+  const path = normalisePath(given, facts.cwd, facts.home);
+  const real = realPath(path, facts);
+  const rules = pathRules(set, tool, facts);
+  const scopes = writeScopes(path, facts);
+  const grant = { tool, action, scopes };
+  for (const f of judgePath(
+    rules,
+    path.replaceAll('\uffff', '?').replace(/[*?[]/g, (c) => c),
+    facts.cwd,
+    facts,
+    action,
+    action === 'delete',
+  ))
+    if (f.kind === 'rule') out.push({ ...f, grant });
+  if (action === 'delete' && judgesRoot(path, real, facts))
+    out.push({ effect: 'deny', kind: 'rule', text: `deleting \`${path}\` is a root-destroying form` });
+  if (out.some((f) => f.kind === 'rule')) return out;
+  const allowed = rules.some((r) => r.rule.effect === 'allow' && allowCovers(r, path, real, facts));
+  if (!allowed && !tableAllows(action, set, facts, false))
+    out.push({
+      effect: 'ask',
+      kind: 'table',
+      text: `\`${path}\` is covered by no allow rule (${set.mode} ${action})`,
+      grant,
+    });
+  return out;
+}
+
+const judgesRoot = (path: string, real: string, facts: Facts): boolean =>
+  [path, real].some((p) => p === '/' || [facts.home, facts.project].some((d) => d === p || d.startsWith(`${p}/`)));
+
+function judgeProfile(call: Call, set: PolicySet, facts: Facts): Finding[] {
+  const profile = call.args['profile'];
+  const hosts = Array.isArray(call.args['hosts']) ? call.args['hosts'].map(String) : [];
+  if (profile === 'full-access') {
+    const barred = set.ceilings.fullAccess === false || facts.security.hardened_mode;
+    return [
+      {
+        effect: barred ? 'deny' : 'ask',
+        kind: 'profile',
+        text: barred ? 'profile `full-access` is above the ceiling' : 'profile `full-access` asked for',
+      },
+    ];
+  }
+  return hosts.flatMap((raw): Finding[] => {
+    const m = /^(.*?)(?::(\d{1,5}))?$/.exec(raw);
+    const host = canonicalHost(m?.[1] ?? raw);
+    if (host === undefined || raw.includes('*'))
+      return [{ effect: 'ask', kind: 'unreadable', text: `host \`${show(raw)}\` cannot be judged` }];
+    return judgeHost(
+      { host, port: m?.[2] === undefined ? undefined : Number(m[2]), path: '/' },
+      set,
+      facts,
+      'web_fetch',
+      'profile',
+    );
+  });
+}
+
+function judgeOther(set: PolicySet, facts: Facts, tool: string): Finding[] {
+  const out: Finding[] = [];
+  const odd = findSuspicious(tool);
+  if (odd !== undefined)
+    out.push({ effect: 'ask', kind: 'unreadable', text: `suspicious character ${odd} in the tool name` });
+  const grant = { tool, action: actionOf(tool) ?? 'execute', scopes: [tool] };
+  const rules = set.rules.filter((r) => ruleCoversTool(r, tool));
+  for (const rule of rules)
+    if (rule.effect !== 'allow')
+      out.push({ effect: rule.effect, kind: 'rule', rule, text: `\`${tool}\` matches the ${rule.label}`, grant });
+  if (out.some((f) => f.kind === 'rule')) return out;
+  const allowed =
+    (tool.startsWith('mcp__') ? isMcpTool(tool) : true) &&
+    rules.some((r) => r.effect === 'allow' && (r.pattern === undefined || r.pattern === '*'));
+  if (!allowed && set.mode !== 'yolo')
+    out.push({
+      effect: 'ask',
+      kind: 'table',
+      text: `\`${show(tool)}\` is covered by no allow rule (${set.mode} execute)`,
+      grant,
+    });
+  if (facts.security.hardened_mode && tool === 'web_search')
+    out.push({ effect: 'ask', kind: 'possible', text: 'the search provider is not in `allowedHosts`' });
+  return out;
+}
+
+function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: string): Finding[] {
+  switch (patternKind(tool)) {
+    case 'command': {
+      const allows = tableAllows('execute', set, facts, isSandboxed(set, facts, profile));
+      return [...judgeBash(call, set, facts, tool, allows), ...judgeProfile(call, set, facts)];
+    }
+    case 'path':
+      return judgePathCall(call, set, facts, tool);
+    case 'host': {
+      const target = tool === 'web_search' ? undefined : parseTarget(String(call.args['url']));
+      if (target !== undefined) {
+        const odd = findSuspicious(String(call.args['url']));
+        const found = judgeHost(target, set, facts, tool, 'table');
+        return odd === undefined
+          ? found
+          : [...found, { effect: 'ask', kind: 'unreadable', text: `suspicious character ${odd} in the address` }];
+      }
+      const provider = facts.searchHost === undefined ? undefined : canonicalHost(facts.searchHost);
+      return provider === undefined
+        ? judgeOther(set, facts, tool)
+        : judgeHost({ host: provider, port: 443, path: '/' }, set, facts, tool, 'table');
+    }
+    default:
+      return judgeOther(set, facts, tool);
+  }
+}
+
+function obligationsOf(set: PolicySet, profile: string, call: Call): Obligations {
+  const patterns = (tool: string): string[] => [
+    ...new Set(set.rules.filter((r) => r.effect !== 'allow' && r.tool === tool).map((r) => r.pattern ?? '**')),
+  ];
+  const asked = Array.isArray(call.args?.['hosts']) ? call.args['hosts'].map(String) : [];
+  const hosts = profile === 'networked' ? [...new Set([...set.allowedHosts, ...asked])].sort() : [];
+  return { profile, denyRead: patterns('read').sort(), denyWrite: patterns('write').sort(), hosts };
+}
+
+function defaultProfile(set: PolicySet, facts: Facts): string {
+  if (hasFullAccess(set, facts)) return 'full-access';
+  return set.mode === 'networked' ? 'networked' : 'workspace-write';
+}
+
+const refusal = (set: PolicySet, effect: Effect, reason: string): Decision => ({
+  effect,
+  reasons: [reason],
+  decidingRules: [],
+  obligations: { profile: 'workspace-write', denyRead: [], denyWrite: [], hosts: [] },
+  ignoredWidenings: set.ignoredWidenings,
+  askKinds: [],
+});
+
+function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Facts, profile: string): Decision {
+  const denied = found.filter((f) => f.effect === 'deny');
+  const lifted: string[] = [];
+  const open: Finding[] = [];
+  for (const f of found) {
+    if (f.effect === 'deny') continue;
+    const by = liftedBy(f, set, facts);
+    if (by === undefined) open.push(f);
+    else lifted.push(`${f.text}; lifted by ${by}`);
+  }
+  const deciding = denied.length > 0 ? denied : open;
+  const effect: Effect = denied.length > 0 ? 'deny' : open.length > 0 ? 'ask' : 'allow';
+  const reasons =
+    deciding.length > 0
+      ? deciding.map((f) => f.text)
+      : lifted.length > 0
+        ? lifted
+        : [`allowed by the rules or the table (${set.mode})`];
+  return {
+    effect,
+    reasons: [...new Set(reasons)].sort().slice(0, 64),
+    decidingRules: [
+      ...new Set(deciding.flatMap((f) => (f.rule === undefined ? [] : [f.rule.source.id ?? f.rule.label]))),
+    ].sort(),
+    obligations: obligationsOf(set, profile, call),
+    ignoredWidenings: set.ignoredWidenings,
+    askKinds: effect === 'ask' ? [...new Set(open.map((f) => f.kind))].sort() : [],
+  };
+}
+
+/** Decides one call. Pure and total: whatever goes wrong inside becomes an `ask`. */
+export function decide(set: PolicySet, call: Call, facts: Facts): Decision {
+  try {
+    if (typeof call?.tool !== 'string' || call.tool === '') return refusal(set, 'error', 'the call names no tool');
+    const tool = canonicalTool(call.tool);
+    const problem = argumentProblem(tool, call.args, call.env);
+    if (problem !== undefined) return refusal(set, 'error', problem);
+    if (actionOf(tool) === undefined && !tool.startsWith('mcp__'))
+      return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
+    const profile = typeof call.args['profile'] === 'string' ? call.args['profile'] : defaultProfile(set, facts);
+    const found = [...judge(call, set, facts, tool, profile)];
+    if (call.tighten !== undefined)
+      found.push({
+        effect: call.tighten.effect === 'deny' ? 'deny' : 'ask',
+        kind: 'rule',
+        text: `tightened by \`${show(String(call.tighten.source))}\``,
+      });
+    return settle(found, call, set, facts, profile);
+  } catch (cause) {
+    return refusal(
+      set,
+      'ask',
+      `the call could not be judged: ${cause instanceof Error ? cause.message : 'unknown fault'}`,
+    );
+  }
+}

@@ -1,0 +1,53 @@
+import type { Simple } from '../bash/walk.ts';
+import { UNKNOWN } from '../bash/words.ts';
+import { baseName, SHELLS } from '../bash/wrappers.ts';
+import { isRecursiveDelete } from './root-destroying.ts';
+
+const PRIVILEGE = /^(sudo|su|doas|pkexec)$/;
+const TAMPERING = /^(chroot|unshare|nsenter|setcap|capsh|bwrap|sandbox-exec)$/;
+const HALT = /^(shutdown|reboot|halt|poweroff)$/;
+
+/** The risky form that a command takes, and whether it is a plain recursive delete. */
+export function riskyForm(simple: Simple): { readonly form: string; readonly plainDelete: boolean } | undefined {
+  const words = simple.words;
+  const first = words[0];
+  const name = baseName(first?.text ?? '');
+  const rest = words.slice(1).map((x) => x.text);
+  const risky = (form: string) => ({ form, plainDelete: false });
+  if (isRecursiveDelete(words)) return { form: 'recursive delete', plainDelete: true };
+  if (name === 'rm' && words.slice(1).some((x) => x.unresolved && x.text.startsWith(UNKNOWN)))
+    return { form: 'delete with options that cannot be resolved', plainDelete: true };
+  if (
+    name === 'find' &&
+    rest.some((x, i) => x === '-delete' || (/^-(exec|ok)/.test(x) && baseName(rest[i + 1] ?? '') === 'rm'))
+  )
+    return { form: 'deleting find', plainDelete: true };
+  if (PRIVILEGE.test(name)) return risky('privilege change');
+  if (TAMPERING.test(name)) return risky('sandbox tampering');
+  if (name === 'pkill' || name === 'killall' || (name === 'kill' && rest.includes('-1') && rest.at(-1) === '-1'))
+    return risky('broadcast kill');
+  if (
+    HALT.test(name) ||
+    (name === 'systemctl' && HALT.test(rest[0] ?? '')) ||
+    (name === 'init' && /^[06]$/.test(rest[0] ?? ''))
+  )
+    return risky('shutdown');
+  if (name === 'eval' && rest.some((x) => x.includes(UNKNOWN))) return risky('running generated text');
+  if (SHELLS.has(name)) {
+    if (rest.some((x, i) => /^-\w*c/.test(x) && (rest[i + 1] ?? '').includes(UNKNOWN)))
+      return risky('running generated text');
+    const from = baseName(simple.pipedFrom?.[0]?.text ?? '');
+    const stdin = rest.every((x) => x.startsWith('-') && !/^-\w*c/.test(x));
+    if (simple.pipedFrom !== undefined && stdin && from !== 'echo' && from !== 'printf' && from !== 'cat')
+      return risky('decode-and-run or fetch-and-run');
+    if (rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
+  }
+  if ((name === 'source' || name === '.') && rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
+  if (/^\$'.*\\/.test(first?.source ?? '')) return risky('program name in escapes');
+  const flags = rest.map((x) => x.toLowerCase());
+  if (/^(del|erase|rd|rmdir)$/i.test(name) && flags.includes('/s')) return risky('windows recursive delete');
+  if (/^format(\.com)?$/i.test(name) && /^[a-z]:/i.test(rest[0] ?? '')) return risky('windows format');
+  if (/^(remove-item|ri)$/i.test(name) && flags.some((x) => x.startsWith('-r')))
+    return risky('windows recursive delete');
+  return undefined;
+}

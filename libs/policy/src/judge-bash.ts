@@ -1,0 +1,226 @@
+import { findSuspicious, isInside, normalisePath } from '@countersign/patterns';
+import { isHarmlessName, onlyReads, readCandidates, writeTargets } from './bash/programs.ts';
+import { type Redirected, type Simple, type Walk, walkText } from './bash/walk.ts';
+import type { Resolved } from './bash/words.ts';
+import { baseName, SHELLS } from './bash/wrappers.ts';
+import { type CommandRule, commandRules, coveringAllow, judgeCommandRules, namesProgram } from './command-rules.ts';
+import { riskyForm } from './guards/risky.ts';
+import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
+import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
+import type { Call, Facts, Finding, PolicySet } from './types.ts';
+
+type PathRules = ReturnType<typeof pathRules>;
+
+interface Judge {
+  readonly set: PolicySet;
+  readonly facts: Facts;
+  readonly tool: string;
+  readonly commands: readonly CommandRule[];
+  readonly writes: PathRules;
+  readonly reads: PathRules;
+  /** The mode table allows execution here. */
+  readonly tableAllows: boolean;
+}
+
+const unreadable = (text: string): Finding => ({ effect: 'ask', kind: 'unreadable', text });
+const LAUNCHERS = /^(python[\d.]*|node|npx|ssh|env|xargs|find|docker|sudo|perl|ruby|deno|bun)$/;
+
+/** The grant scopes that would cover one simple command. */
+export function bashScopes(words: readonly Resolved[], cwd: string): string[] {
+  const program = words[0]?.text ?? '';
+  const exact = `${cwd} :: ${words.map((x) => x.text).join(' ')}`;
+  const name = baseName(program);
+  return LAUNCHERS.test(name) || SHELLS.has(name) ? [exact] : [exact, `${cwd} :: ${program}`];
+}
+
+const isDevice = (text: string): boolean => /^\/dev\/(null|stdin|stdout|stderr)$/.test(text);
+
+function redirectFindings(r: Redirected, simple: Simple, judge: Judge): Finding[] {
+  const text = r.target.text;
+  if ((r.op === '>&' || r.op === '<&') && /^(\d+-?|-)$/.test(text)) return [];
+  if (isDevice(text)) return [];
+  const { facts } = judge;
+  if (r.op === '<' || r.op === '<&') return judgePath(judge.reads, text, simple.cwd, facts, 'read from', false);
+  const out = judgePath(judge.writes, text, simple.cwd, facts, 'write to', false);
+  if (r.op === '<>') out.push(...judgePath(judge.reads, text, simple.cwd, facts, 'read from', false));
+  if (judge.tableAllows || simple.role === 'strict' || out.some((f) => f.kind === 'rule')) return out;
+  const known = !r.target.unresolved && simple.cwd !== undefined;
+  const path = normalisePath(text, simple.cwd ?? facts.cwd, facts.home);
+  const real = realPath(path, facts);
+  if (known && judge.writes.some((w) => w.rule.effect === 'allow' && allowCovers(w, path, real, facts))) return out;
+  const scopes = known ? writeScopes(path, facts) : [];
+  return [
+    ...out,
+    {
+      effect: 'ask',
+      kind: 'table',
+      text: `redirect to \`${show(text)}\` is covered by no write rule`,
+      grant: { tool: 'write', action: 'write', scopes },
+    },
+  ];
+}
+
+/** The grant scope of a write: the project, or the exact path outside. */
+export const writeScopes = (path: string, facts: Facts): string[] => {
+  const real = realPath(path, facts);
+  if (isInside(path, facts.project)) return isInside(real, facts.project) ? [facts.project] : [real];
+  return path === real ? [path] : [real];
+};
+
+function fileFindings(simple: Simple, judge: Judge): Finding[] {
+  const { facts } = judge;
+  const out = simple.redirects.flatMap((r) => redirectFindings(r, simple, judge));
+  const name = baseName(simple.words[0]?.text ?? '');
+  const removes =
+    /^(rm|mv|rmdir|shred|unlink|chmod|chown)$/.test(name) ||
+    (name === 'git' && /^(rm|mv)$/.test(simple.words[1]?.text ?? ''));
+  const targets = writeTargets(simple);
+  for (const t of targets)
+    if (!isDevice(t.text))
+      out.push(
+        ...judgePath(judge.writes, t.text.replace(/(?<=.)\/+$/, ''), simple.cwd, facts, `${name} writes`, removes),
+      );
+  for (const word of readCandidates(simple)) {
+    if (word.unresolved || simple.cwd === undefined) continue;
+    out.push(...judgePath(judge.reads, word.text, simple.cwd, facts, `${show(name)} reads`, false));
+  }
+  const tight = judge.writes.filter((w) => w.rule.effect !== 'allow');
+  if (tight.length === 0 || onlyReads(simple.words) || simple.words.length === 0) return out;
+  const named = targets.length > 0 && name !== 'git';
+  if (!named)
+    for (const word of readCandidates(simple)) {
+      if (word.unresolved || simple.cwd === undefined) continue;
+      for (const f of judgePath(tight, word.text, simple.cwd, facts, `${show(name)} may write`, false))
+        out.push({ ...f, effect: 'ask', kind: 'possible' });
+    }
+  if (!facts.sandboxed && !named)
+    out.push({
+      effect: 'ask',
+      kind: 'table',
+      text: `\`${show(name)}\` may write anywhere without a sandbox while write rules exist`,
+    });
+  return out;
+}
+
+function guardFindings(simple: Simple, judge: Judge, allow: CommandRule | undefined): Finding[] {
+  const root = rootDestroyingForm(simple, judge.facts);
+  const text = show(simple.words.map((x) => x.text).join(' '));
+  if (root !== undefined)
+    return [{ effect: 'deny', kind: 'rule', text: `\`${text}\` is a root-destroying form: ${root}` }];
+  const risky = riskyForm(simple);
+  if (risky === undefined) return [];
+  const { security } = judge.facts;
+  const reason = `\`${text}\` is a risky form: ${risky.form}`;
+  if (security.dangerous_command_guard || security.hardened_mode) {
+    const plain = risky.plainDelete && deletesOnlyInside(simple, judge.facts);
+    return plain
+      ? [{ effect: 'ask', kind: 'possible', text: reason }]
+      : [{ effect: 'deny', kind: 'rule', text: reason }];
+  }
+  if (allow !== undefined && namesProgram(allow, simple)) return [];
+  return [{ effect: 'ask', kind: 'risky', text: reason }];
+}
+
+function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
+  const operands = simple.words.slice(1).filter((x) => !x.text.startsWith('-'));
+  return operands.every((x) => {
+    if (x.unresolved || simple.cwd === undefined) return false;
+    const path = normalisePath(x.text, simple.cwd, facts.home);
+    const real = realPath(path, facts);
+    const roots = [facts.project, '/tmp', '/var/tmp', `${facts.home}/.cache`];
+    return [path, real].every((p) => roots.some((root) => p !== root && isInside(p, root)));
+  });
+}
+
+function simpleFindings(simple: Simple, judge: Judge): Finding[] {
+  const allow = coveringAllow(simple, judge.commands);
+  const out = [
+    ...judgeCommandRules(simple, judge.commands),
+    ...guardFindings(simple, judge, allow),
+    ...fileFindings(simple, judge),
+  ];
+  if (simple.role === 'strict' || judge.tableAllows) return out;
+  const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
+  for (const a of simple.assigns)
+    if (!isHarmlessName(a.name))
+      out.push({
+        effect: 'ask',
+        kind: 'table',
+        text: `assignment of \`${show(a.name)}\` is covered by no allow rule`,
+        grant,
+      });
+  if (
+    simple.words.length === 0 ||
+    allow !== undefined ||
+    out.some((f) => f.kind === 'rule' && f.effect === 'ask' && f.rule?.tool !== 'write' && f.rule?.tool !== 'read')
+  )
+    return out;
+  const missing = simple.words.find((x) => x.unresolved);
+  const text = show(simple.words.map((x) => x.text).join(' '));
+  const why =
+    missing === undefined ? 'is covered by no allow rule' : `holds the unresolved word \`${show(missing.source)}\``;
+  const cwd = normalisePath(simple.cwd ?? '/', '/', judge.facts.home);
+  const scopes = missing === undefined && simple.cwd !== undefined ? bashScopes(simple.words, cwd) : [];
+  return [
+    ...out,
+    {
+      effect: 'ask',
+      kind: 'table',
+      text: `\`${text}\` ${why} (${judge.set.mode} execute)`,
+      grant: { ...grant, scopes },
+    },
+  ];
+}
+
+/** Judges a shell command: every simple command, redirect and assignment in it. */
+export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string, tableAllows: boolean): Finding[] {
+  const command = call.args['command'];
+  if (typeof command !== 'string') return [unreadable('the command is missing')];
+  const out: Finding[] = [];
+  const odd = findSuspicious(command);
+  if (odd !== undefined) out.push(unreadable(`suspicious character ${odd} in the command`));
+  if (command.length > 65536)
+    return [...out, unreadable('the command is over 64 KiB'), ...judgePrefix(command, set, tool)];
+  if (isForkBomb(command))
+    out.push({ effect: 'deny', kind: 'rule', text: 'the command is a root-destroying form: fork bomb' });
+  const walk: Walk = { simples: [], problems: [], depth: 0 };
+  walkText(
+    command.replaceAll('\uffff', '?').replaceAll('\r', '\n'),
+    { vars: new Map(), home: facts.home, cwd: facts.cwd },
+    walk,
+    'full',
+  );
+  for (const p of walk.problems) out.push(unreadable(p));
+  if (walk.simples.length === 0) out.push(unreadable('the command holds nothing that runs'));
+  const judge: Judge = {
+    set,
+    facts,
+    tool,
+    commands: commandRules(set, tool),
+    writes: pathRules(set, 'write', facts),
+    reads: pathRules(set, 'read', facts),
+    tableAllows,
+  };
+  for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
+  if (tableAllows) return out;
+  for (const name of Object.keys(call.env ?? {}))
+    if (!isHarmlessName(name))
+      out.push({
+        effect: 'ask',
+        kind: 'table',
+        text: `environment name \`${show(name)}\` is covered by no allow rule`,
+        grant: { tool, action: 'execute', scopes: [] },
+      });
+  return out;
+}
+
+function judgePrefix(command: string, set: PolicySet, tool: string): Finding[] {
+  const tight = commandRules(set, tool).filter((r) => r.rule.effect === 'deny');
+  const text = command.slice(0, 4096);
+  return tight
+    .filter(
+      ({ pattern }) =>
+        pattern === undefined || (pattern.literalPrefix !== '' && text.startsWith(pattern.literalPrefix)),
+    )
+    .map(({ rule }) => ({ effect: 'deny', kind: 'rule', rule, text: `the command starts as the ${rule.label} names` }));
+}

@@ -1,0 +1,88 @@
+import { canonicalTool } from './tools.ts';
+import {
+  type Ceilings,
+  LAYER_NAMES,
+  type LayerName,
+  type LayerSource,
+  MODES,
+  type PermissionMode,
+  type PolicySet,
+  type Rule,
+  type RuleLists,
+} from './types.ts';
+
+export type Layers = Readonly<Partial<Record<LayerName, LayerSource>>>;
+
+const rank = (mode: PermissionMode): number => MODES.indexOf(mode);
+const stricter = (a: PermissionMode, b: PermissionMode): PermissionMode => (rank(a) <= rank(b) ? a : b);
+
+const LISTS = [
+  ['denyRules', 'deny'],
+  ['askRules', 'ask'],
+  ['allowRules', 'allow'],
+] as const;
+
+function rulesOf(lists: RuleLists, layer: LayerName): Rule[] {
+  return LISTS.flatMap(([key, effect]) =>
+    (lists[key] ?? []).map((source) => ({
+      effect,
+      layer,
+      tool: canonicalTool(source.toolName),
+      pattern: source.pattern,
+      source,
+      label: `${layer} ${effect} rule \`${source.toolName}${source.pattern === undefined ? '' : ` ${source.pattern}`}\``,
+    })),
+  );
+}
+
+const fromWorkspace = (name: LayerName, layer: LayerSource): boolean =>
+  (name === 'project' || name === 'local') && layer.trusted !== true;
+
+function effectiveMode(layers: Layers, ignored: string[]): PermissionMode {
+  let mode: PermissionMode = layers.managed?.defaults?.mode ?? layers.managed?.mode ?? 'strict';
+  let cap: PermissionMode = layers.managed?.ceilings?.mode ?? 'yolo';
+  for (const name of LAYER_NAMES) {
+    const layer = layers[name];
+    if (layer?.mode === undefined || name === 'managed') continue;
+    if (name !== 'project' && name !== 'local') mode = layer.mode;
+    else {
+      if (layer.trusted === true) mode = layer.mode;
+      else if (rank(layer.mode) > rank(mode)) ignored.push(`${name} mode \`${layer.mode}\``);
+      cap = stricter(cap, layer.mode);
+    }
+  }
+  if (rank(mode) > rank(cap)) ignored.push(`mode \`${mode}\` is above the cap \`${cap}\``);
+  return stricter(mode, cap);
+}
+
+/** Lays the layers over each other. Workspace layers only tighten; ceilings hold whatever a layer says. */
+export function mergeLayers(layers: Layers): PolicySet {
+  const ignored: string[] = [];
+  const rules: Rule[] = [];
+  const hosts: string[] = [];
+  const managed = layers.managed ?? {};
+  const ceilings: Ceilings = managed.ceilings ?? {};
+  rules.push(...rulesOf(managed.lockedRules ?? {}, 'managed'), ...rulesOf(managed.defaults ?? {}, 'managed'));
+  hosts.push(...(managed.defaults?.allowedHosts ?? []));
+  for (const name of LAYER_NAMES) {
+    const layer = layers[name];
+    if (layer === undefined) continue;
+    for (const rule of rulesOf(layer, name)) {
+      if (rule.effect === 'allow' && fromWorkspace(name, layer)) ignored.push(rule.label);
+      else rules.push(rule);
+    }
+    if (fromWorkspace(name, layer))
+      for (const host of layer.allowedHosts ?? []) ignored.push(`${name} host \`${host}\``);
+    else hosts.push(...(layer.allowedHosts ?? []));
+  }
+  const backend = layers.session?.sandboxBackend ?? layers.user?.sandboxBackend ?? managed.sandboxBackend ?? 'auto';
+  return {
+    rules: rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0)),
+    mode: effectiveMode(layers, ignored),
+    allowedHosts: [...new Set(hosts)].sort(),
+    forbiddenHosts: [...(managed.forbiddenHosts ?? [])].sort(),
+    ceilings,
+    backend,
+    ignoredWidenings: ignored.sort(),
+  };
+}

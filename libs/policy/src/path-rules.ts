@@ -1,0 +1,116 @@
+import { compilePathGlob, isInside, normalisePath, type PathGlob } from '@countersign/patterns';
+import { UNKNOWN } from './bash/words.ts';
+import { ruleCoversTool } from './tools.ts';
+import type { Facts, Finding, PolicySet, Rule } from './types.ts';
+
+interface CompiledRule {
+  readonly rule: Rule;
+  readonly glob: PathGlob | undefined;
+}
+
+/** Rules of one path tool, compiled against the session's directories. */
+export function pathRules(set: PolicySet, tool: string, facts: Facts): CompiledRule[] {
+  return set.rules
+    .filter((rule) => ruleCoversTool(rule, tool))
+    .map((rule) => ({ rule, glob: rule.pattern === undefined ? undefined : compilePathGlob(rule.pattern, facts) }));
+}
+
+/** The real path that the host reported, following links in parent directories too. */
+export function realPath(path: string, facts: Facts): string {
+  const seen = new Set<string>();
+  let current = path;
+  for (let hop = 0; hop < 40; hop++) {
+    if (seen.has(current)) return current;
+    seen.add(current);
+    let head = current;
+    for (;;) {
+      if (Object.hasOwn(facts.realpaths, head) && facts.realpaths[head] !== head) break;
+      if (head === '/' || head === '') return current;
+      head = head.slice(0, head.lastIndexOf('/')) || '/';
+    }
+    current = normalisePath(
+      (facts.realpaths[head] ?? head) + current.slice(head === '/' ? 0 : head.length),
+      '/',
+      facts.home,
+    );
+  }
+  return current;
+}
+
+/** Whether a deny or ask rule speaks about a path, in either spelling. */
+export function matchesEither(
+  entry: CompiledRule,
+  path: string,
+  real: string,
+  facts: Facts,
+  removes: boolean,
+): boolean {
+  const glob = entry.glob;
+  if (glob === undefined) return true;
+  if (glob.matches(path, facts.caseInsensitive) || glob.matches(real, facts.caseInsensitive)) return true;
+  const prefix = glob.literalPrefix;
+  return removes && !glob.baseOnly && prefix !== '/' && (isInside(prefix, path) || isInside(prefix, real));
+}
+
+/** Whether an allow rule covers a path; both spellings must match, base names only inside the project. */
+export function allowCovers(entry: CompiledRule, path: string, real: string, facts: Facts): boolean {
+  const glob = entry.glob;
+  if (glob === undefined) return true;
+  if (glob.baseOnly && !(isInside(path, facts.project) && isInside(real, facts.project))) return false;
+  return glob.matches(path) && glob.matches(real);
+}
+
+/** Whether an unresolved word could lie under a rule. */
+export function couldLieUnder(entry: CompiledRule, text: string, cwd: string | undefined, facts: Facts): boolean {
+  const glob = entry.glob;
+  if (glob === undefined || cwd === undefined) return true;
+  const at = text.search(/[\uffff*?[]/);
+  const head = at === -1 ? text : text.slice(0, at);
+  if (head === '' || text.includes('..')) return true;
+  const slash = head.lastIndexOf('/');
+  const tail = text.slice(text.lastIndexOf('/') + 1);
+  if (glob.baseOnly) return !/^[^\uffff*?[]+$/.test(tail) || glob.matches(`/${tail}`);
+  if (slash === -1) return !/^\/tmp(\/|$)/.test(glob.literalPrefix) || isInside('/tmp', facts.project);
+  const dir = normalisePath(head.slice(0, slash) || '/', cwd, facts.home);
+  return isInside(glob.literalPrefix, dir) || isInside(dir, glob.literalPrefix);
+}
+
+/** Deny and ask findings for one path. */
+export function judgePath(
+  rules: readonly CompiledRule[],
+  text: string,
+  cwd: string | undefined,
+  facts: Facts,
+  what: string,
+  removes: boolean,
+): Finding[] {
+  const out: Finding[] = [];
+  const tight = rules.filter((r) => r.rule.effect !== 'allow');
+  if (tight.length === 0) return out;
+  const relative = !text.startsWith('/') && !text.startsWith('~');
+  if (text.includes(UNKNOWN) || /[*?[]/.test(text) || (relative && cwd === undefined)) {
+    for (const r of tight)
+      if (couldLieUnder(r, text, cwd, facts))
+        out.push({
+          effect: 'ask',
+          kind: 'possible',
+          text: `${what} \`${show(text)}\` is unresolved and could match the ${r.rule.label}`,
+          rule: r.rule,
+        });
+    if (text.includes(UNKNOWN) || (relative && cwd === undefined)) return out;
+  }
+  const path = normalisePath(text, cwd ?? facts.cwd, facts.home);
+  const real = realPath(path, facts);
+  for (const r of tight)
+    if (matchesEither(r, path, real, facts, removes))
+      out.push({
+        effect: r.rule.effect === 'deny' ? 'deny' : 'ask',
+        kind: 'rule',
+        text: `${what} \`${path}\` matches the ${r.rule.label}`,
+        rule: r.rule,
+      });
+  return out;
+}
+
+/** A text for a reason, with unknown pieces made visible. */
+export const show = (text: string): string => text.replaceAll(UNKNOWN, '‹unresolved›').slice(0, 300);

@@ -1,0 +1,143 @@
+/** Permission modes, strictest first. */
+export const MODES = ['strict', 'dev', 'networked', 'yolo'] as const;
+export type PermissionMode = (typeof MODES)[number];
+export type ApprovalMode = 'manual' | 'auto' | 'full_access';
+export type Action = 'read' | 'write' | 'delete' | 'execute' | 'network';
+export type Effect = 'allow' | 'ask' | 'deny' | 'error';
+export type LayerName = 'managed' | 'user' | 'project' | 'local' | 'session';
+export const LAYER_NAMES: readonly LayerName[] = ['managed', 'user', 'project', 'local', 'session'];
+
+export interface ExampleCall {
+  readonly tool?: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+export interface RuleSource {
+  readonly toolName: string;
+  readonly pattern?: string;
+  readonly reason?: string;
+  readonly reviewer?: string;
+  readonly approvals?: number;
+  readonly queue?: string;
+  readonly id?: string;
+  readonly match?: readonly (string | ExampleCall)[];
+  readonly notMatch?: readonly (string | ExampleCall)[];
+}
+
+export interface Ceilings {
+  readonly mode?: PermissionMode;
+  readonly fullAccess?: boolean;
+  readonly eternal?: boolean;
+  readonly backendFallback?: boolean;
+  readonly appGuard?: boolean;
+}
+
+export interface RuleLists {
+  readonly allowRules?: readonly RuleSource[];
+  readonly askRules?: readonly RuleSource[];
+  readonly denyRules?: readonly RuleSource[];
+}
+
+export interface LayerSource extends RuleLists {
+  readonly mode?: PermissionMode;
+  readonly allowedHosts?: readonly string[];
+  readonly sandboxBackend?: 'app-guard' | 'bubblewrap' | 'seatbelt' | 'auto';
+  readonly allowBackendFallback?: boolean;
+  readonly ceilings?: Ceilings;
+  readonly forbiddenHosts?: readonly string[];
+  readonly lockedRules?: RuleLists;
+  readonly defaults?: LayerSource;
+  readonly queues?: unknown;
+  /** Only for `project` and `local`: an operator trusted exactly this content. */
+  readonly trusted?: boolean;
+}
+
+export interface SecuritySettings {
+  readonly auto_allow_bash_if_sandboxed: boolean;
+  readonly dangerous_command_guard: boolean;
+  readonly block_private_network: boolean;
+  readonly hardened_mode: boolean;
+}
+
+export interface Rule {
+  readonly effect: 'allow' | 'ask' | 'deny';
+  readonly layer: LayerName;
+  readonly tool: string;
+  readonly pattern: string | undefined;
+  readonly source: RuleSource;
+  readonly label: string;
+}
+
+export interface PolicySet {
+  readonly rules: readonly Rule[];
+  readonly mode: PermissionMode;
+  readonly allowedHosts: readonly string[];
+  readonly forbiddenHosts: readonly string[];
+  readonly ceilings: Ceilings;
+  readonly backend: string;
+  readonly ignoredWidenings: readonly string[];
+}
+
+export interface PolicyLoadError {
+  readonly layer: string;
+  readonly rule: string;
+  readonly message: string;
+}
+
+export interface Call {
+  readonly tool: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly tighten?: { readonly effect: 'ask' | 'deny'; readonly source: string };
+}
+
+export interface Grant {
+  readonly tool: string;
+  readonly action: string;
+  readonly scope: string;
+  readonly rule?: string;
+}
+
+/** What the caller knows about the session and host; all of it is data, none of it is looked up. */
+export interface Facts {
+  readonly project: string;
+  readonly cwd: string;
+  readonly home: string;
+  readonly platform: string;
+  readonly sandboxed: boolean;
+  readonly approvalMode: ApprovalMode;
+  readonly eternal: boolean;
+  readonly security: SecuritySettings;
+  readonly realpaths: Readonly<Record<string, string>>;
+  readonly caseInsensitive: boolean;
+  readonly grants: readonly Grant[];
+  readonly searchHost?: string;
+}
+
+export type AskKind = 'table' | 'rule' | 'risky' | 'unreadable' | 'possible' | 'profile';
+
+/** One judged part of a call. */
+export interface Finding {
+  readonly effect: 'ask' | 'deny';
+  readonly kind: AskKind;
+  readonly text: string;
+  readonly rule?: Rule;
+  /** Grant scopes that would cover this ask. */
+  readonly grant?: { readonly tool: string; readonly action: string; readonly scopes: readonly string[] };
+}
+
+export interface Obligations {
+  readonly profile: string;
+  readonly denyRead: readonly string[];
+  readonly denyWrite: readonly string[];
+  readonly hosts: readonly string[];
+}
+
+export interface Decision {
+  readonly effect: Effect;
+  readonly reasons: readonly string[];
+  readonly decidingRules: readonly string[];
+  readonly obligations: Obligations;
+  readonly ignoredWidenings: readonly string[];
+  readonly askKinds: readonly AskKind[];
+}
