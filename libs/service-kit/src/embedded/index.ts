@@ -1,0 +1,3 @@
+export { freePort } from './free-port.ts';
+export { type EmbeddedNats, type NatsServerOptions, startNats } from './nats-server.ts';
+export { type EmbeddedPostgres, type PostgresOptions, startPostgres } from './postgres.ts';
