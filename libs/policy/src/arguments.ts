@@ -44,7 +44,7 @@ export function argumentProblem(tool: string, args: unknown, env: unknown): stri
   for (const key of ['path', 'cwd', 'url'])
     if (record[key] !== undefined && (typeof record[key] !== 'string' || record[key] === ''))
       return `\`${key}\` must be a string that is not empty`;
-  if ((tool === 'web_fetch' || tool === 'browser') && parseTarget(String(record['url'])) === undefined)
+  if ((tool === 'web_fetch' || tool === 'browser') && parseTarget(String(record.url)) === undefined)
     return '`url` must be a plain http or https address';
   return patternKind(tool) === 'command' ? profileProblem(record) : undefined;
 }

@@ -10,7 +10,7 @@ import type { Call, Decision, Effect, Facts, Finding, Obligations, PolicySet } f
 
 function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): Finding[] {
   const action = actionOf(tool) ?? 'write';
-  const given = typeof call.args['path'] === 'string' ? call.args['path'] : '.';
+  const given = typeof call.args.path === 'string' ? call.args.path : '.';
   const out: Finding[] = [];
   const odd = findSuspicious(given) ?? (/[\n\t]/.test(given) ? 'line break or tab' : undefined);
   if (odd !== undefined)
@@ -47,8 +47,8 @@ const judgesRoot = (path: string, real: string, facts: Facts): boolean =>
   [path, real].some((p) => p === '/' || [facts.home, facts.project].some((d) => d === p || d.startsWith(`${p}/`)));
 
 function judgeProfile(call: Call, set: PolicySet, facts: Facts): Finding[] {
-  const profile = call.args['profile'];
-  const hosts = Array.isArray(call.args['hosts']) ? call.args['hosts'].map(String) : [];
+  const profile = call.args.profile;
+  const hosts = Array.isArray(call.args.hosts) ? call.args.hosts.map(String) : [];
   if (profile === 'full-access') {
     const barred = set.ceilings.fullAccess === false || facts.security.hardened_mode;
     return [
@@ -109,9 +109,9 @@ function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: 
     case 'path':
       return judgePathCall(call, set, facts, tool);
     case 'host': {
-      const target = tool === 'web_search' ? undefined : parseTarget(String(call.args['url']));
+      const target = tool === 'web_search' ? undefined : parseTarget(String(call.args.url));
       if (target !== undefined) {
-        const odd = findSuspicious(String(call.args['url']));
+        const odd = findSuspicious(String(call.args.url));
         const found = judgeHost(target, set, facts, tool, 'table');
         return odd === undefined
           ? found
@@ -131,7 +131,7 @@ function obligationsOf(set: PolicySet, profile: string, call: Call): Obligations
   const patterns = (tool: string): string[] => [
     ...new Set(set.rules.filter((r) => r.effect !== 'allow' && r.tool === tool).map((r) => r.pattern ?? '**')),
   ];
-  const asked = Array.isArray(call.args?.['hosts']) ? call.args['hosts'].map(String) : [];
+  const asked = Array.isArray(call.args?.hosts) ? call.args.hosts.map(String) : [];
   const hosts = profile === 'networked' ? [...new Set([...set.allowedHosts, ...asked])].sort() : [];
   return { profile, denyRead: patterns('read').sort(), denyWrite: patterns('write').sort(), hosts };
 }
@@ -189,7 +189,7 @@ export function decide(set: PolicySet, call: Call, facts: Facts): Decision {
     if (problem !== undefined) return refusal(set, 'error', problem);
     if (actionOf(tool) === undefined && !tool.startsWith('mcp__'))
       return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
-    const profile = typeof call.args['profile'] === 'string' ? call.args['profile'] : defaultProfile(set, facts);
+    const profile = typeof call.args.profile === 'string' ? call.args.profile : defaultProfile(set, facts);
     const found = [...judge(call, set, facts, tool, profile)];
     if (call.tighten !== undefined)
       found.push({

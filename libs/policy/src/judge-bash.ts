@@ -174,12 +174,12 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
 
 /** Judges a shell command: every simple command, redirect and assignment in it. */
 export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string, tableAllows: boolean): Finding[] {
-  const command = call.args['command'];
+  const command = call.args.command;
   if (typeof command !== 'string') return [unreadable('the command is missing')];
   const out: Finding[] = [];
   const odd = findSuspicious(command);
   if (odd !== undefined) out.push(unreadable(`suspicious character ${odd} in the command`));
-  if (command.length > 65536)
+  if (command.length > 262144)
     return [...out, unreadable('the command is over 64 KiB'), ...judgePrefix(command, set, tool)];
   if (isForkBomb(command))
     out.push({ effect: 'deny', kind: 'rule', text: 'the command is a root-destroying form: fork bomb' });

@@ -65,7 +65,7 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
   const out: PolicyLoadError[] = [];
   const record = layer as Record<string, unknown>;
   const fail = (rule: string, message: string): void => void out.push({ layer: name, rule, message });
-  if (record['mode'] !== undefined && !MODES.some((m) => m === record['mode']))
+  if (record.mode !== undefined && !MODES.some((m) => m === record.mode))
     fail('mode', '`mode` must be strict, dev, networked or yolo');
   for (const key of ['allowedHosts', 'forbiddenHosts']) {
     const hosts = record[key] ?? [];
@@ -87,7 +87,7 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
   for (const key of ['lockedRules', 'defaults'])
     if (typeof record[key] === 'object' && record[key] !== null)
       out.push(...layerProblems(`${name}.${key}`, record[key]));
-  const ceilings = record['ceilings'];
+  const ceilings = record.ceilings;
   if (ceilings !== undefined && (typeof ceilings !== 'object' || ceilings === null))
     fail('ceilings', '`ceilings` must be an object');
   const cap = (ceilings as { mode?: unknown } | undefined)?.mode;

@@ -29,19 +29,27 @@ export interface Walk {
 
 const MAX_COMMANDS = 256;
 const MAX_DEPTH = 16;
+/** INVARIANT: past the limits an allow becomes an ask, but denies are still looked for up to these bounds. */
+const HARD_DEPTH = 40;
+const HARD_LENGTH = 262144;
+
+function report(walk: Walk, problem: string): void {
+  if (!walk.problems.includes(problem)) walk.problems.push(problem);
+}
 
 export const cloneScope = (scope: Scope): Scope => ({ vars: new Map(scope.vars), home: scope.home, cwd: scope.cwd });
 
 /** Parses a script text and judges every command in it. */
 export function walkText(text: string, scope: Scope, walk: Walk, role: Role): void {
-  if (walk.problems.length > 8) return;
-  if (text.length > 65536) return void walk.problems.push('the command is over 64 KiB');
+  if (text.length > 65536) report(walk, 'the command is over 64 KiB');
+  if (text.length > HARD_LENGTH) return;
   walkScript(parse(text), scope, walk, role);
 }
 
 function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role): void {
-  if (walk.depth >= MAX_DEPTH) return void walk.problems.push('nesting is over 16 levels');
-  if ((script.errors?.length ?? 0) > 0) walk.problems.push(`cannot parse: ${script.errors?.[0]?.message ?? 'error'}`);
+  if (walk.depth >= MAX_DEPTH) report(walk, 'nesting is over 16 levels');
+  if (walk.depth >= HARD_DEPTH) return;
+  if ((script.errors?.length ?? 0) > 0) report(walk, `cannot parse: ${script.errors?.[0]?.message ?? 'error'}`);
   walk.depth++;
   for (const s of script.commands) visit(s, scope, walk, role, undefined);
   walk.depth--;
@@ -205,10 +213,11 @@ function updateState(words: readonly Resolved[], scope: Scope): void {
 /** Records a simple command and whatever it would start. */
 export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   if (walk.simples.length >= MAX_COMMANDS) {
-    if (!walk.problems.includes('over 256 simple commands')) walk.problems.push('over 256 simple commands');
+    report(walk, 'over 256 simple commands');
     if (walk.simples.length >= MAX_COMMANDS * 8) return;
   }
-  if (walk.depth > MAX_DEPTH) return void walk.problems.push('nesting is over 16 levels');
+  if (walk.depth > MAX_DEPTH) report(walk, 'nesting is over 16 levels');
+  if (walk.depth > HARD_DEPTH) return;
   walk.depth++;
   const opened = unwrap(simple);
   walk.simples.push({ ...simple, role: opened.own === 'strict' ? 'strict' : simple.role });

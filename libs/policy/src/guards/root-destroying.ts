@@ -69,4 +69,5 @@ export function rootDestroyingForm(simple: Simple, facts: Facts): string | undef
 }
 
 /** Whether a script defines a function that starts itself twice over. */
-export const isForkBomb = (script: string): boolean => /([\w:.]+)\s*\(\)\s*\{[^}]*?\1\s*\|\s*\1\s*&/.test(script);
+export const isForkBomb = (script: string): boolean =>
+  /(?<![\w:.])([\w:.]{1,64})[ \t]{0,8}\([ \t]{0,8}\)\s{0,8}\{[^}]{0,200}?\1[^}|]{0,40}\|\s{0,8}\1/.test(script);
