@@ -21,29 +21,30 @@ const cluster = (data: DataFolder): string => path.join(data.database, 'cluster'
 const passwordFile = (data: DataFolder): string => path.join(data.private, 'database-password');
 const environment = { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' };
 
+/**
+ * Command of initdb. It refuses a uid without a passwd entry, which the database account does not have; there it sees,
+ * through bwrap, a passwd file that names the account. PostgreSQL itself does not look.
+ */
+function initdbCommand(data: DataFolder, passwordCopy: string): [string, ...string[]] {
+  const authentication = ['-U', 'countersign', '-A', 'scram-sha-256', `--pwfile=${passwordCopy}`];
+  const initdb = [binary('initdb'), '-D', cluster(data), ...authentication, '-E', 'UTF8', '--locale=C'] as const;
+  const account = data.databaseAccount;
+  if (!account) return [...initdb];
+  const passwd = path.join(data.database, 'passwd');
+  writeFileSync(passwd, `countersign:x:${account.uid}:${account.gid}::/:/bin/false\n`, { mode: 0o600 });
+  chownSync(passwd, account.uid, account.gid);
+  return ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', passwd, '/etc/passwd', '--die-with-parent', ...initdb];
+}
+
 async function runInitdb(data: DataFolder, passwordCopy: string): Promise<void> {
   const account = data.databaseAccount;
-  const child = spawn(
-    binary('initdb'),
-    [
-      '-D',
-      cluster(data),
-      '-U',
-      'countersign',
-      '-A',
-      'scram-sha-256',
-      '-E',
-      'UTF8',
-      '--locale=C',
-      `--pwfile=${passwordCopy}`,
-    ],
-    {
-      env: environment,
-      cwd: '/',
-      stdio: ['ignore', 'ignore', 'pipe'],
-      ...(account ? { uid: account.uid, gid: account.gid } : {}),
-    },
-  );
+  const [command, ...args] = initdbCommand(data, passwordCopy);
+  const child = spawn(command, args, {
+    env: environment,
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe'],
+    ...(account ? { uid: account.uid, gid: account.gid } : {}),
+  });
   const { promise, resolve, reject } = Promise.withResolvers<number | null>();
   let problem = '';
   child.stderr.on('data', (chunk) => {
