@@ -39,6 +39,9 @@ const EMBEDDED_POLICY = {
 
 const MAX_RUNNING = 4;
 
+/** Name of the log in its checkpoints. */
+export const logNameOf = (data: DataFolder): string => `countersign/${path.basename(data.root)}`;
+
 function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl: string): Record<ServiceName, object> {
   const connected = (member: 'audit' | 'gateway' | 'host-local') => ({
     logLevel: 'info',
@@ -54,7 +57,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       databaseUrl,
       logIdentityFile: keys.identityPath('log'),
       listen: { host: LOOPBACK, port: ports.audit },
-      logName: `countersign/${path.basename(data.root)}`,
+      logName: logNameOf(data),
     },
     guardian: { logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
     gateway: {

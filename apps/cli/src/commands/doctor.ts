@@ -1,0 +1,39 @@
+import type { Command } from 'commander';
+import { accepted, localGateway } from '../local-installation.ts';
+import { EXIT, print } from '../output.ts';
+
+type Finding = { readonly check: string; readonly ok: boolean; readonly detail: string };
+
+async function findings(command: Command): Promise<Finding[]> {
+  const gateway = localGateway(command, 'local-operator');
+  if (!(await gateway.isReady())) {
+    return [{ check: 'gateway', ok: false, detail: 'does not answer ready; run `npm start` and read its log' }];
+  }
+  const hosts = accepted(await gateway.hosts());
+  return [
+    { check: 'gateway', ok: true, detail: 'ready' },
+    ...hosts.map(({ host, id, ready, reason }) => ({
+      check: `host ${host ?? id}`,
+      ok: ready === true,
+      detail: ready ? 'ready' : (reason ?? 'no heartbeat'),
+    })),
+  ];
+}
+
+const NOTES = [
+  'root key: kept in `private/` of this installation; move it offline for anything but a trial',
+  'account: control plane and commands share this machine; an agent with a shell of its own on the account that runs the control plane can act as you',
+];
+
+/** `countersign doctor`. */
+export function addDoctorCommand(program: Command): void {
+  program
+    .command('doctor')
+    .description('what is ready, and what is weak')
+    .action(async (_options: object, command: Command) => {
+      const checks = await findings(command);
+      const lines = checks.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
+      print(command, { checks, notes: NOTES }, [...lines, ...NOTES.map((note) => `note ${note}`)].join('\n'));
+      process.exitCode = checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.refused;
+    });
+}

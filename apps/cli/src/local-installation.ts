@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { type Agent, connectAgent } from '@countersign/agent';
+import type { Result } from '@countersign/kernel';
+import { loadIdentity, loadRoster } from '@countersign/service-kit';
+import type { Command } from 'commander';
+import { type DataFolder, defaultDataFolder, openDataFolder } from './embedded/data-folder.ts';
+import { readEndpoints } from './embedded/endpoints.ts';
+import { readTokens, type TokenName } from './embedded/keys.ts';
+import { type GatewayClient, gatewayClient, type Problem } from './gateway-client.ts';
+import { RefusedError } from './output.ts';
+
+/** The data folder that `--data` names, or this installation's own. */
+export const dataRoot = (command: Command): string =>
+  path.resolve(command.optsWithGlobals<{ data?: string }>().data ?? defaultDataFolder());
+
+const opened = (command: Command): DataFolder => openDataFolder(dataRoot(command));
+
+/** The gateway of the running installation, as one of its local tokens. */
+export function localGateway(command: Command, token: TokenName): GatewayClient {
+  const data = opened(command);
+  return gatewayClient(readEndpoints(data).http, readTokens(data)[token] ?? '');
+}
+
+/** Connects as the agent whose identity file is named, or as the sample agent. */
+export async function localAgent(command: Command, identityFile?: string): Promise<Agent> {
+  const data = opened(command);
+  const { natsUrl, rootKey } = readEndpoints(data);
+  const roster = loadRoster(path.join(data.private, 'roster.bin'), rootKey);
+  const identity = await loadIdentity(identityFile ?? path.join(data.keys, 'agent-sample.json'));
+  return connectAgent({ natsUrl, identity, roster });
+}
+
+/** Public key that signs the log's checkpoints, and the log's name. */
+export function localLogKey(command: Command): { readonly publicKey: string; readonly name: string } {
+  const data = opened(command);
+  const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
+  const log = roster.members.find(({ role }) => role === 'log');
+  if (!log) throw new RefusedError('the roster has no `log` key', 'countersign.cli.no_log_key');
+  const { logName } = JSON.parse(readFileSync(path.join(data.config, 'audit.json'), 'utf8')) as { logName: string };
+  return { publicKey: log.signKey, name: logName };
+}
+
+/** The value of a gateway answer; a refusal ends the command. */
+export function accepted<T>(answer: Result<T, Problem>): T {
+  if (answer.ok) return answer.value;
+  const { code, detail, winner } = answer.error;
+  throw new RefusedError(winner ? `${detail} (decided by ${winner})` : detail, code);
+}

@@ -1,0 +1,52 @@
+import { Command } from 'commander';
+import { addApprovalsCommand } from './commands/approvals.ts';
+import { addAuditCommand } from './commands/audit.ts';
+import { addCallCommand } from './commands/call.ts';
+import { addDoctorCommand } from './commands/doctor.ts';
+import { addPolicyCommand } from './commands/policy.ts';
+import { addSandboxCommand } from './commands/sandbox.ts';
+import { addSessionCommand } from './commands/session.ts';
+import { addStartCommand } from './commands/start.ts';
+import { reportError } from './output.ts';
+
+const EXIT_CODES = `
+Exit codes: 0 done; 1 refused, denied, failed or problems found; 2 wrong usage or missing input;
+3 the installation is not started or does not answer; 4 not implemented.
+\`sandbox exec\` ends with the code of its command.`;
+
+function program(): Command {
+  const root = new Command('countersign')
+    .description('an approval gateway for fleets of AI agents')
+    .option('--json', 'print one JSON value')
+    .option('--data <folder>', 'data folder of the installation')
+    .enablePositionalOptions()
+    .addHelpText('after', EXIT_CODES);
+  for (const add of [
+    addStartCommand,
+    addCallCommand,
+    addApprovalsCommand,
+    addSessionCommand,
+    addAuditCommand,
+    addSandboxCommand,
+    addDoctorCommand,
+    addPolicyCommand,
+  ]) {
+    add(root);
+  }
+  const settle = (command: Command) => {
+    command.exitOverride();
+    for (const inner of command.commands) {
+      if (inner.parent?.name() !== 'sandbox')
+        inner.option('--json', 'print one JSON value').option('--data <folder>', 'data folder');
+      settle(inner);
+    }
+  };
+  settle(root);
+  return root;
+}
+
+try {
+  await program().parseAsync();
+} catch (error) {
+  process.exitCode = reportError(error, process.argv.includes('--json'));
+}
