@@ -134,11 +134,13 @@ function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
 
 function simpleFindings(simple: Simple, judge: Judge): Finding[] {
   const allow = coveringAllow(simple, judge.commands);
-  const out = [
-    ...judgeCommandRules(simple, judge.commands),
-    ...guardFindings(simple, judge, allow),
-    ...fileFindings(simple, judge),
-  ];
+  const cwd = simple.cwd === undefined ? undefined : normalisePath(simple.cwd, '/', judge.facts.home);
+  const scopes = cwd === undefined || simple.words.some((x) => x.unresolved) ? [] : bashScopes(simple.words, cwd);
+  const raised = judgeCommandRules(simple, judge.commands).map((f) => ({
+    ...f,
+    grant: { tool: judge.tool, action: 'execute', scopes },
+  }));
+  const out: Finding[] = [...raised, ...guardFindings(simple, judge, allow), ...fileFindings(simple, judge)];
   if (simple.role === 'strict' || judge.tableAllows) return out;
   const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
   for (const a of simple.assigns)
@@ -159,8 +161,6 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
   const text = show(simple.words.map((x) => x.text).join(' '));
   const why =
     missing === undefined ? 'is covered by no allow rule' : `holds the unresolved word \`${show(missing.source)}\``;
-  const cwd = normalisePath(simple.cwd ?? '/', '/', judge.facts.home);
-  const scopes = missing === undefined && simple.cwd !== undefined ? bashScopes(simple.words, cwd) : [];
   return [
     ...out,
     {

@@ -54,8 +54,7 @@ export function judgeHost(
       text: `host \`${target.host}\` is not in \`allowedHosts\` and hardened mode is on`,
     });
   const byTable = set.mode === 'networked' && listed;
-  const yolo = set.mode === 'yolo' && asKind === 'table';
-  if (!allowed && !asked && !byTable && !yolo && !(asKind === 'profile' && listed && set.mode === 'yolo'))
+  if (!allowed && !asked && !byTable && set.mode !== 'yolo')
     out.push({
       effect: 'ask',
       kind: asKind,

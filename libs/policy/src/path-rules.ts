@@ -60,10 +60,35 @@ export function allowCovers(entry: CompiledRule, path: string, real: string, fac
   return glob.matches(path) && glob.matches(real);
 }
 
+const WILD = /[\uffff*?[\]]/;
+
+/** Whether two glob segments could name the same file, judged by their literal ends. */
+function segmentsMayMeet(a: string, b: string): boolean {
+  const head = (s: string): string => (WILD.test(s) ? s.slice(0, s.search(WILD)) : s);
+  const tail = (s: string): string => s.slice(Math.max(...['\uffff', '*', '?', ']'].map((c) => s.lastIndexOf(c))) + 1);
+  const nested = (x: string, y: string, fits: (p: string, q: string) => boolean): boolean => fits(x, y) || fits(y, x);
+  if (!WILD.test(a) && !WILD.test(b)) return a === b;
+  return nested(head(a), head(b), (x, y) => x.startsWith(y)) && nested(tail(a), tail(b), (x, y) => x.endsWith(y));
+}
+
+/** Whether a shell glob, whose directories are visible, could meet a rule. */
+function globMayMeet(glob: PathGlob, text: string, cwd: string, facts: Facts): boolean {
+  const fold = (s: string): string => (facts.caseInsensitive ? s.toLowerCase() : s);
+  const segments = fold(normalisePath(text, cwd, facts.home))
+    .split('/')
+    .slice(1);
+  if (glob.baseOnly) return segmentsMayMeet(segments.at(-1) ?? '', fold(glob.source));
+  const prefix = fold(glob.literalPrefix).split('/').slice(1);
+  return (
+    glob.literalPrefix === '/' || prefix.every((s, i) => segments[i] === undefined || segmentsMayMeet(segments[i], s))
+  );
+}
+
 /** Whether an unresolved word could lie under a rule. */
 export function couldLieUnder(entry: CompiledRule, text: string, cwd: string | undefined, facts: Facts): boolean {
   const glob = entry.glob;
   if (glob === undefined || cwd === undefined) return true;
+  if (!text.includes(UNKNOWN) && !text.includes('..')) return globMayMeet(glob, text, cwd, facts);
   const at = text.search(/[\uffff*?[]/);
   const head = at === -1 ? text : text.slice(0, at);
   if (head === '' || text.includes('..')) return true;

@@ -3,6 +3,12 @@ import type { Word, WordPart } from 'unbash';
 /** Stands for a piece of a word that only the running shell knows. It cannot occur in accepted input. */
 export const UNKNOWN = '\uffff';
 
+/** Where a file made by `mktemp` lies; its exact name is not known. */
+const TEMPORARY = '/tmp/tmp.unresolved-mktemp';
+const MKTEMP = /^(\$\(|`)[ \t]*mktemp([ \t]+-d)?[ \t]*[)`]$/;
+
+const isUnresolved = (text: string): boolean => text.includes(UNKNOWN) || text.includes(TEMPORARY);
+
 /** A word as the shell will see it, as far as that can be told without running it. */
 export interface Resolved {
   readonly text: string;
@@ -23,7 +29,7 @@ export interface Scope {
 /** A word known completely. */
 export const literal = (text: string): Resolved => ({
   text,
-  unresolved: text.includes(UNKNOWN),
+  unresolved: isUnresolved(text),
   glob: false,
   data: /\s/.test(text),
   source: text,
@@ -62,9 +68,7 @@ function resolvePart(part: WordPart, scope: Scope): Piece {
       return { text: plain ? lookup(part.parameter, scope) : UNKNOWN, glob: false, data: false };
     }
     case 'CommandExpansion':
-      return /^(\$\(|`)\s*mktemp\b[^;&|<>]*[)`]$/.test(part.text)
-        ? { text: `/tmp/${UNKNOWN}`, glob: false, data: false }
-        : { text: UNKNOWN, glob: false, data: false };
+      return { text: MKTEMP.test(part.text) ? TEMPORARY : UNKNOWN, glob: false, data: false };
     case 'ProcessSubstitution':
       return { text: `/dev/fd/${UNKNOWN}`, glob: false, data: false };
     case 'Glob':
@@ -86,7 +90,7 @@ export function resolveWord(word: Word, scope: Scope): Resolved {
     const globbed = /(^|[^\\])[*?[]/.test(word.text) && !/['"]/.test(word.text);
     return {
       text: bare,
-      unresolved: bare.includes(UNKNOWN),
+      unresolved: isUnresolved(bare),
       glob: globbed,
       data: !globbed && /[\s*?[]/.test(bare),
       source,
@@ -96,7 +100,7 @@ export function resolveWord(word: Word, scope: Scope): Resolved {
   const text = tilde(pieces.map((p) => p.text).join(''), word.text, scope);
   return {
     text,
-    unresolved: text.includes(UNKNOWN),
+    unresolved: isUnresolved(text),
     glob: pieces.some((p) => p.glob),
     data: pieces.some((p) => p.data),
     source,

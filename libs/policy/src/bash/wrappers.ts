@@ -97,7 +97,7 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
       else if (!wrapper.flags.test(text)) opaque = true;
     } else break;
   }
-  at += wrapper.skip;
+  for (let n = 0; n < wrapper.skip; n++) if (words[at++]?.unresolved) opaque = true;
   const inner = words.slice(at);
   if (inner.length === 0) return { own: 'full', commands: [], scripts };
   if (name === 'xargs') inner.push(literal(UNKNOWN));
