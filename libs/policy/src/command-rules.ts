@@ -97,14 +97,14 @@ function spells(pattern: CommandPattern, option: string): boolean {
   );
 }
 
-/** The allow rule that covers a simple command, if one does. */
-export function coveringAllow(simple: Simple, rules: readonly CommandRule[]): CommandRule | undefined {
+/** The allow rules that cover a simple command. */
+export function coveringAllows(simple: Simple, rules: readonly CommandRule[]): CommandRule[] {
   const words = simple.words;
   const first = words[0];
-  if (first === undefined || words.some((x) => x.unresolved) || first.glob || /\s/.test(first.text)) return undefined;
+  if (first === undefined || words.some((x) => x.unresolved) || first.glob || /\s/.test(first.text)) return [];
   const text = join(words);
   const hazards = hazardOptions(words);
-  return rules.find(({ rule, pattern }) => {
+  return rules.filter(({ rule, pattern }) => {
     if (rule.effect !== 'allow') return false;
     if (pattern === undefined) return hazards.length === 0;
     if (first.text.includes('/') && !pattern.literalPrefix.startsWith(first.text)) return false;

@@ -187,8 +187,7 @@ export function decide(set: PolicySet, call: Call, facts: Facts): Decision {
     const tool = canonicalTool(call.tool);
     const problem = argumentProblem(tool, call.args, call.env);
     if (problem !== undefined) return refusal(set, 'error', problem);
-    if (actionOf(tool) === undefined && !tool.startsWith('mcp__'))
-      return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
+    if (actionOf(tool) === undefined) return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
     const profile = typeof call.args.profile === 'string' ? call.args.profile : defaultProfile(set, facts);
     const found = [...judge(call, set, facts, tool, profile)];
     if (call.tighten !== undefined)

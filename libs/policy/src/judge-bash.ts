@@ -3,7 +3,7 @@ import { isHarmlessName, onlyReads, readCandidates, writeTargets } from './bash/
 import { type Redirected, type Simple, type Walk, walkText } from './bash/walk.ts';
 import type { Resolved } from './bash/words.ts';
 import { baseName, SHELLS } from './bash/wrappers.ts';
-import { type CommandRule, commandRules, coveringAllow, judgeCommandRules, namesProgram } from './command-rules.ts';
+import { type CommandRule, commandRules, coveringAllows, judgeCommandRules, namesProgram } from './command-rules.ts';
 import { riskyForm } from './guards/risky.ts';
 import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
 import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
@@ -102,7 +102,7 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
   return out;
 }
 
-function guardFindings(simple: Simple, judge: Judge, allow: CommandRule | undefined): Finding[] {
+function guardFindings(simple: Simple, judge: Judge, allows: readonly CommandRule[]): Finding[] {
   const root = rootDestroyingForm(simple, judge.facts);
   const text = show(simple.words.map((x) => x.text).join(' '));
   if (root !== undefined)
@@ -117,7 +117,7 @@ function guardFindings(simple: Simple, judge: Judge, allow: CommandRule | undefi
       ? [{ effect: 'ask', kind: 'possible', text: reason }]
       : [{ effect: 'deny', kind: 'rule', text: reason }];
   }
-  if (allow !== undefined && namesProgram(allow, simple)) return [];
+  if (allows.some((allow) => namesProgram(allow, simple))) return [];
   return [{ effect: 'ask', kind: 'risky', text: reason }];
 }
 
@@ -133,14 +133,14 @@ function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
 }
 
 function simpleFindings(simple: Simple, judge: Judge): Finding[] {
-  const allow = coveringAllow(simple, judge.commands);
+  const allows = coveringAllows(simple, judge.commands);
   const cwd = simple.cwd === undefined ? undefined : normalisePath(simple.cwd, '/', judge.facts.home);
   const scopes = cwd === undefined || simple.words.some((x) => x.unresolved) ? [] : bashScopes(simple.words, cwd);
   const raised = judgeCommandRules(simple, judge.commands).map((f) => ({
     ...f,
     grant: { tool: judge.tool, action: 'execute', scopes },
   }));
-  const out: Finding[] = [...raised, ...guardFindings(simple, judge, allow), ...fileFindings(simple, judge)];
+  const out: Finding[] = [...raised, ...guardFindings(simple, judge, allows), ...fileFindings(simple, judge)];
   if (simple.role === 'strict' || judge.tableAllows) return out;
   const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
   for (const a of simple.assigns)
@@ -153,7 +153,7 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
       });
   if (
     simple.words.length === 0 ||
-    allow !== undefined ||
+    allows.length > 0 ||
     out.some((f) => f.kind === 'rule' && f.effect === 'ask' && f.rule?.tool !== 'write' && f.rule?.tool !== 'read')
   )
     return out;

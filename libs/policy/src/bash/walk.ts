@@ -1,5 +1,6 @@
 import { forEachChild, type ParsedScript, parse, type Redirection, type SyntaxNode, type Word } from 'unbash';
-import { literal, type Resolved, resolveWord, type Scope, UNKNOWN } from './words.ts';
+import { expandBraces } from './braces.ts';
+import { literal, type Resolved, resolveWord, type Scope, tilde, UNKNOWN } from './words.ts';
 import { unwrap } from './wrappers.ts';
 
 /** `full`: every list judges it. `strict`: only deny and ask rules and guards do. */
@@ -133,6 +134,13 @@ function wordOf(node: SyntaxNode, scope: Scope): Resolved {
   return { ...value, text: `${node.name}${node.append === true ? '+' : ''}=${value.text}` };
 }
 
+function wordsOf(node: SyntaxNode, scope: Scope): Resolved[] {
+  const braced = node.type === 'Word' && node.parts?.some((p) => p.type === 'BraceExpansion') === true;
+  const expanded = braced ? expandBraces(node.text) : undefined;
+  if (expanded === undefined) return [wordOf(node, scope)];
+  return expanded.map((text) => ({ ...literal(tilde(text, text, scope)), glob: /[*?[]/.test(text), source: text }));
+}
+
 function redirectsOf(list: readonly Redirection[], scope: Scope): Redirected[] {
   const out: Redirected[] = [];
   for (const r of list) {
@@ -164,7 +172,7 @@ function visitCommand(
   piped: readonly Resolved[] | undefined,
 ): void {
   forEachChild(node, (child) => substitutions(child, scope, walk, role));
-  const words = node.name === undefined ? [] : [wordOf(node.name, scope), ...node.args.map((a) => wordOf(a, scope))];
+  const words = node.name === undefined ? [] : [node.name, ...node.args].flatMap((a) => wordsOf(a, scope));
   const assigns: { name: string; value: string }[] = [];
   const prefix = node.prefix.filter((p) => p.type === 'Assignment');
   for (const p of prefix) {

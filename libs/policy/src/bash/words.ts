@@ -107,7 +107,8 @@ export function resolveWord(word: Word, scope: Scope): Resolved {
   };
 }
 
-function tilde(text: string, source: string, scope: Scope): string {
+/** Replaces a leading tilde that the shell would expand. */
+export function tilde(text: string, source: string, scope: Scope): string {
   if (!source.startsWith('~') || !text.startsWith('~')) return text;
   const rest = text.slice(1);
   if (rest === '' || rest.startsWith('/')) return lookup('HOME', scope) + rest;
