@@ -150,6 +150,17 @@ const refusal = (set: PolicySet, effect: Effect, reason: string): Decision => ({
   askKinds: [],
 });
 
+const WANTS_NETWORK =
+  /(?:^|[;&|(\s])(?:(?:npm|pnpm|yarn) (?:ci|install|add|publish)|pip3? install|git (?:push|pull|fetch|clone)|curl|wget)(?:\s|$)/;
+
+/** What to tell an agent whose command will fail for want of network. */
+function networkHint(call: Call, profile: string): string[] {
+  const command = call.args.command;
+  if (profile !== 'workspace-write' || typeof command !== 'string' || !WANTS_NETWORK.test(command.slice(0, 4096)))
+    return [];
+  return ['this command needs the network: ask again with `profile: networked`, its `hosts` and a `reason`'];
+}
+
 function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Facts, profile: string): Decision {
   const denied = found.filter((f) => f.effect === 'deny');
   const lifted: string[] = [];
@@ -170,7 +181,7 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
         : [`allowed by the rules or the table (${set.mode})`];
   return {
     effect,
-    reasons: [...new Set(reasons)].sort().slice(0, 64),
+    reasons: [...[...new Set(reasons)].sort().slice(0, 64), ...networkHint(call, profile)],
     decidingRules: [
       ...new Set(deciding.flatMap((f) => (f.rule === undefined ? [] : [f.rule.source.id ?? f.rule.label]))),
     ].sort(),
