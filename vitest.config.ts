@@ -5,6 +5,7 @@ const pure = ['libs/{kernel,patterns,policy,merkle,sandbox,protocol}/src/**/*.te
 
 export default defineConfig({
   test: {
+    reporters: ['default', './tools/closing-line-reporter.ts'],
     projects: [
       { test: { name: 'pure', include: pure, pool: 'threads', isolate: false } },
       {

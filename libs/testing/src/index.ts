@@ -1,0 +1,1 @@
+export { startNats, startPostgres } from '@countersign/service-kit/embedded';
