@@ -1,0 +1,324 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash, createPublicKey, randomUUID, verify } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { verifyBundle } from '@countersign/merkle';
+import {
+  type AppendReply,
+  AppendRequest,
+  AuditClient,
+  type CallRecord,
+  createIdentity,
+  type ExportChunk,
+  type IdentityFile,
+  openIdentity,
+  rawPublicKey,
+  signRoster,
+  verifyReceipt,
+} from '@countersign/protocol';
+import { grpcClient, isServing } from '@countersign/service-kit';
+import {
+  type EmbeddedNats,
+  type EmbeddedPostgres,
+  freePort,
+  startNats,
+  startPostgres,
+} from '@countersign/service-kit/embedded';
+import type { ClientDuplexStream } from '@grpc/grpc-js';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+
+const LOG_NAME = 'countersign/test';
+const folder = mkdtempSync(path.join(tmpdir(), 'countersign-audit-'));
+const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+let postgres: EmbeddedPostgres;
+let nats: EmbeddedNats;
+let identities: Record<'root' | 'audit' | 'log', IdentityFile>;
+let databaseUrl = '';
+let child: ChildProcess;
+let client: AuditClient;
+let stream: ClientDuplexStream<AppendRequest, AppendReply>;
+const waiting = new Map<bigint, (reply: AppendReply) => void>();
+let port = 0;
+let requestId = 0n;
+
+beforeAll(async () => {
+  identities = {
+    root: await createIdentity('root', 'root'),
+    audit: await createIdentity('audit', 'audit'),
+    log: await createIdentity('log', 'log'),
+  };
+  postgres = await startPostgres({ dataDir: path.join(folder, 'postgres') });
+  nats = await startNats({
+    dataDir: path.join(folder, 'nats'),
+    configText: `authorization { users: [ { nkey: ${identities.audit.publicKey} } ] }`,
+  });
+  const root = await openIdentity(identities.root);
+  const members = (['audit', 'log'] as const).map((role) => ({
+    role,
+    id: role,
+    signKey: identities[role].publicKey,
+    sealKey: identities[role].sealPublicKey,
+  }));
+  writeFileSync(path.join(folder, 'roster'), signRoster(root, { version: 1, members }));
+  for (const role of ['audit', 'log'] as const)
+    writeFileSync(path.join(folder, `${role}.json`), JSON.stringify(identities[role]), { mode: 0o600 });
+});
+
+afterAll(async () => {
+  await nats?.stop();
+  await postgres?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function startService(): Promise<void> {
+  port = await freePort();
+  const config = {
+    logLevel: 'error',
+    natsUrl: nats.url,
+    identityFile: path.join(folder, 'audit.json'),
+    logIdentityFile: path.join(folder, 'log.json'),
+    rootKey: identities.root.publicKey,
+    rosterFile: path.join(folder, 'roster'),
+    databaseUrl,
+    listen: { host: '127.0.0.1', port },
+    logName: LOG_NAME,
+  };
+  const file = path.join(folder, 'config.json');
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+  child = spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
+    env: { PATH: '/usr/bin:/bin', COUNTERSIGN_CONFIG: file },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  await expect.poll(() => child.exitCode ?? isServing(`127.0.0.1:${port}`), { timeout: 20_000 }).toBe(true);
+  client = grpcClient(AuditClient, `127.0.0.1:${port}`);
+  stream = client.append();
+  stream.on('data', (reply: AppendReply) => waiting.get(reply.requestId)?.(reply));
+  stream.on('error', () => undefined);
+}
+
+async function killService(): Promise<void> {
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await ended;
+  client.close();
+}
+
+beforeEach(async () => {
+  const name = `t_${randomUUID().replaceAll('-', '')}`;
+  const admin = new pg.Client({ connectionString: postgres.url });
+  await admin.connect();
+  await admin.query(`create database ${name}`);
+  await admin.end();
+  databaseUrl = postgres.url.replace(/\/postgres$/, `/${name}`);
+  await startService();
+});
+
+afterEach(killService);
+
+function append(request: Partial<Parameters<typeof AppendRequest.fromPartial>[0]> & object): Promise<AppendReply> {
+  requestId += 1n;
+  const message = AppendRequest.fromPartial({ ...request, requestId });
+  return new Promise((resolve) => {
+    waiting.set(message.requestId, resolve);
+    stream.write(message);
+  });
+}
+
+const entry = (callId: string, type: string, toState = '', body: object = {}, id = '') => ({
+  id: `ent_${callId}_${type}_${id || '1'}`,
+  type,
+  stream: callId,
+  emittedMs: 1n,
+  callId,
+  body: json(body),
+  toState,
+});
+const allow = { decision: { effect: 'allow', decided_by: 'human' } };
+const submit = (callId: string) =>
+  append({
+    call: {
+      callId,
+      agent: 'sample',
+      sessionId: 'ses_1',
+      host: 'local',
+      tool: 'bash',
+      callDigest: new Uint8Array(32).fill(7),
+      sealedPayload: json('sealed'),
+    },
+    entries: [entry(callId, 'call.received', 'received'), entry(callId, 'approval.requested', 'pending')],
+    view: json({ command: 'true' }),
+  });
+const approve = (callId: string, who: string) =>
+  append({ entries: [entry(callId, 'decision', 'approved', allow, who)], decidedBy: 'human', decidedByName: who });
+const dispatch = (callId: string) =>
+  append({
+    entries: [entry(callId, 'dispatch.sent', 'dispatched')],
+    orderId: 'ord_1',
+    orderHost: 'local',
+    orderExpiresAtMs: 9n,
+  });
+
+const getCall = (callId: string) =>
+  new Promise<CallRecord>((resolve, reject) =>
+    client.getCall({ agent: 'sample', callId }, (error, call) => (error ? reject(error) : resolve(call))),
+  );
+
+async function exportLog() {
+  const leaves: Uint8Array[] = [];
+  let checkpoint = '';
+  for await (const chunk of client.export({}) as AsyncIterable<ExportChunk>) {
+    leaves.push(...chunk.leaves);
+    checkpoint = chunk.checkpoint || checkpoint;
+  }
+  return { leaves, checkpoint };
+}
+
+const spki = Buffer.from('302a300506032b6570032100', 'hex');
+const verified = async () =>
+  verifyBundle({
+    ...(await exportLog()),
+    name: LOG_NAME,
+    publicKey: rawPublicKey(identities.log.publicKey),
+    sha256: (data) => new Uint8Array(createHash('sha256').update(data).digest()),
+    verifyEd25519: (key, message, signature) =>
+      verify(
+        null,
+        message,
+        createPublicKey({ key: Buffer.concat([spki, key]), format: 'der', type: 'spki' }),
+        signature,
+      ),
+  });
+
+describe('decisions', () => {
+  test('two approvals at once: one decision, and the loser is told who won', async () => {
+    await submit('call_a');
+    const replies = await Promise.all([approve('call_a', 'ann'), approve('call_a', 'bob')]);
+    expect(replies.map((reply) => reply.refusal?.code ?? 'recorded')).toEqual(['recorded', 'countersign.audit.lost']);
+    expect(replies[1]?.refusal).toMatchObject({ state: 'approved', winner: 'ann', winnerKind: 'human' });
+    expect((await verified()).problems).toEqual([]);
+  });
+
+  test('a dispatch gives a receipt that binds call, order and host; without an approval there is none', async () => {
+    await submit('call_a');
+    expect((await dispatch('call_a')).refusal?.code).toBe('countersign.audit.lost');
+    await approve('call_a', 'ann');
+    const { receipt } = await dispatch('call_a');
+    expect(receipt).toMatchObject({ callId: 'call_a', orderId: 'ord_1', host: 'local', decidedBy: 'human' });
+    expect(receipt && verifyReceipt(receipt, identities.audit.publicKey)).toBe(true);
+  });
+
+  test('a replay gets the first receipt; other content under the same id is refused', async () => {
+    const first = await submit('call_a');
+    const again = await submit('call_a');
+    expect({ ...again, requestId: 0n, replayed: false }).toEqual({ ...first, requestId: 0n });
+    expect(again.replayed).toBe(true);
+    const forged = await append({
+      entries: [entry('call_a', 'call.received', 'received', { detail: { forged: true } })],
+    });
+    expect(forged.refusal?.code).toBe('countersign.audit.conflict');
+  });
+
+  test.each([
+    ['an unknown state', { entries: [entry('call_a', 'decision', 'constructor')] }, 'invalid'],
+    ['a step outside the table', { entries: [entry('call_a', 'exec.finished', 'done')] }, 'lost'],
+    ['an unknown call', { entries: [entry('call_zz', 'decision', 'approved', allow)] }, 'not_found'],
+    [
+      'another freeze epoch',
+      {
+        entries: [entry('call_a', 'decision', 'approved', allow), entry('call_a', 'dispatch.sent', 'dispatched')],
+        freezeEpoch: 1n,
+        orderId: 'ord_1',
+        orderHost: 'local',
+      },
+      'frozen',
+    ],
+    [
+      'another view',
+      { entries: [entry('call_a', 'decision', 'approved', allow)], expectedViewDigest: new Uint8Array(32) },
+      'stale_view',
+    ],
+    [
+      'another session version',
+      { entries: [entry('call_a', 'decision', 'approved', allow)], sessionVersion: 3n, sessionId: 'ses_1' },
+      'stale_session',
+    ],
+    ['an unknown entry type', { entries: [entry('call_a', 'made.up')] }, 'invalid'],
+    ['no entries', { entries: [] }, 'invalid'],
+  ])('%s is refused and leaves no entry', async (_name, request, code) => {
+    await submit('call_a');
+    const before = (await exportLog()).leaves.length;
+    expect((await append(request)).refusal?.code).toBe(`countersign.audit.${code}`);
+    expect((await exportLog()).leaves.length).toBe(before);
+    expect((await getCall('call_a')).state).toBe('pending');
+  });
+
+  test("an agent cannot take another agent's call id", async () => {
+    await submit('call_a');
+    const taken = await append({
+      call: { callId: 'call_a', agent: 'mallory', sealedPayload: json('x') },
+      entries: [entry('call_a', 'call.received', 'received', {}, 'mallory')],
+    });
+    expect(taken.refusal?.code).toBe('countersign.audit.conflict');
+  });
+});
+
+describe('the record', () => {
+  test('every answered request survives a kill in the middle of a burst, once', async () => {
+    const answered: string[] = [];
+    const burst = Array.from({ length: 200 }, (_, at) => submit(`call_${at}`).then(() => answered.push(`call_${at}`)));
+    await expect.poll(() => answered.length, { interval: 1 }).toBeGreaterThan(0);
+    await killService();
+    await startService();
+    for (const callId of answered) expect((await getCall(callId)).state).toBe('pending');
+    await Promise.all(Array.from({ length: 200 }, (_, at) => submit(`call_${at}`)));
+    const result = await verified();
+    expect(result.problems).toEqual([]);
+    expect(result.openCalls.length).toBe(200);
+    expect(burst.length).toBe(200);
+  });
+
+  test('requests that arrive together share one commit', async () => {
+    const database = new pg.Client({ connectionString: databaseUrl });
+    await database.connect();
+    const versions = async () =>
+      Number((await database.query<{ n: string }>('select count(distinct xmin::text) n from audit.entry')).rows[0]?.n);
+    const before = await versions();
+    await Promise.all(Array.from({ length: 50 }, (_, at) => submit(`call_${at}`)));
+    const commits = (await versions()) - before;
+    await database.end();
+    expect(commits).toBeLessThanOrEqual(10);
+  });
+
+  test('the writer role can neither change nor remove an entry, and triggers stop the owner', async () => {
+    await submit('call_a');
+    const database = new pg.Client({ connectionString: databaseUrl });
+    await database.connect();
+    await expect(database.query("update audit.entry set type = 'x'")).rejects.toThrow(/append-only/);
+    await expect(database.query('truncate audit.entry')).rejects.toThrow(/append-only/);
+    await expect(database.query('delete from audit.entry_p0')).rejects.toThrow(/append-only/);
+    await database.query('set role countersign_writer');
+    for (const statement of [
+      'delete from audit.entry',
+      "update audit.entry set type = 'x'",
+      'drop table audit.entry',
+      'delete from audit.call',
+    ]) {
+      await expect(database.query(statement)).rejects.toThrow(/permission denied|must be owner/);
+    }
+    await database.end();
+  });
+
+  test('a writer that was taken over can commit nothing more and ends', async () => {
+    const database = new pg.Client({ connectionString: databaseUrl });
+    await database.connect();
+    await database.query('update audit.head set epoch = epoch + 1');
+    await database.end();
+    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    void submit('call_a');
+    expect(await ended).toBe(1);
+    await startService();
+    expect((await exportLog()).leaves.length).toBe(1);
+  });
+});

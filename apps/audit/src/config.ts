@@ -1,0 +1,15 @@
+import { commonConfigSchema } from '@countersign/service-kit';
+import { z } from 'zod';
+
+/** Configuration of the audit service. */
+export const auditConfigSchema = commonConfigSchema.extend({
+  /** Owner connection: migrations, then the writer role without privileges beyond appending. */
+  databaseUrl: z.string().min(1),
+  /** Key that signs checkpoints; another than the one that signs receipts. */
+  logIdentityFile: z.string().min(1),
+  listen: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
+  /** Origin of the checkpoints. */
+  logName: z.string().regex(/^[^\s+]{1,128}$/),
+});
+
+export type AuditConfig = z.infer<typeof auditConfigSchema>;

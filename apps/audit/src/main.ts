@@ -1,0 +1,5 @@
+import { loadConfig, runService } from '@countersign/service-kit';
+import { auditConfigSchema } from './config.ts';
+import { startAudit } from './service.ts';
+
+await runService({ name: 'audit', start: (logger) => startAudit(loadConfig(auditConfigSchema), logger) });

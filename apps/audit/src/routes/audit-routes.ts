@@ -1,0 +1,159 @@
+import type { TreeHead } from '@countersign/merkle';
+import {
+  AppendRequest,
+  type AuditServer,
+  CallRecord,
+  type Identity,
+  ListCallsReply,
+  ListDocumentsReply,
+} from '@countersign/protocol';
+import { status } from '@grpc/grpc-js';
+import type pg from 'pg';
+import { loadCold } from '../sequencer/cold-state.ts';
+import { receiptOf, type Sequencer } from '../sequencer/sequencer.ts';
+
+const EXPORT_PAGE = 1_000;
+const MAX_PAGE = 500;
+
+export type RouteContext = {
+  readonly sequencer: Sequencer;
+  /** Connection for reads; never the writer's. */
+  readonly reader: pg.Pool;
+  readonly client: pg.Client;
+  readonly receiptIdentity: Identity;
+  readonly checkpointOf: (head: TreeHead) => string;
+  readonly now: () => number;
+  readonly log: (error: unknown) => void;
+};
+
+type Reply<T> = (error: { code: status; details: string } | null, value?: T) => void;
+
+/** Runs a read and answers; a fault becomes INTERNAL without its text. */
+function answer<T>(context: RouteContext, reply: Reply<T>, work: () => Promise<T | undefined>): void {
+  work().then(
+    (value) => (value === undefined ? reply({ code: status.NOT_FOUND, details: 'not found' }) : reply(null, value)),
+    (error: unknown) => {
+      context.log(error);
+      reply({ code: status.INTERNAL, details: 'the record could not be read; see the audit log' });
+    },
+  );
+}
+
+async function readCall(context: RouteContext, agent: string, callId: string): Promise<CallRecord | undefined> {
+  const { rows } = await context.reader.query<{ record: Buffer; p: Buffer | null; r: Buffer | null }>(
+    "select record, sealed_payload as p, sealed_result as r from audit.call left join audit.payload using (call_id) where call_id = $1 and ($2 = '' or agent = $2)",
+    [callId, agent],
+  );
+  const row = rows[0];
+  if (!row) return undefined;
+  return {
+    ...CallRecord.decode(row.record),
+    sealedPayload: row.p ?? Buffer.alloc(0),
+    sealedResult: row.r ?? Buffer.alloc(0),
+  };
+}
+
+async function listCalls(
+  context: RouteContext,
+  request: { states: string[]; sessionId: string; limit: number; pageToken: string },
+) {
+  const limit = Math.min(request.limit || 100, MAX_PAGE);
+  const [time, id] = /^(\d{1,16}):([\w-]{1,64})$/.exec(request.pageToken)?.slice(1, 3) ?? ['9007199254740991', '~'];
+  const { rows } = await context.reader.query<{ record: Buffer; received_ms: string; call_id: string }>(
+    `select record, received_ms, call_id from audit.call where (cardinality($1::text[]) = 0 or state = any($1)) and ($2 = '' or session_id = $2)
+     and (received_ms, call_id) < ($3::bigint, $4) order by received_ms desc, call_id desc limit $5`,
+    [request.states, request.sessionId, time, id, limit],
+  );
+  const last = rows.at(-1);
+  const nextPageToken = rows.length === limit && last ? `${last.received_ms}:${last.call_id}` : '';
+  return ListCallsReply.fromPartial({ calls: rows.map((row) => CallRecord.decode(row.record)), nextPageToken });
+}
+
+async function listDocuments(context: RouteContext, kind: string, key: string): Promise<ListDocumentsReply> {
+  const { rows } = await context.reader.query<{ key: string; version: string; value: unknown }>(
+    "select key, version, value from audit.document where kind = $1 and ($2 = '' or key = $2) order by key limit 10000",
+    [kind, key],
+  );
+  const documents = rows.map((row) => ({
+    kind,
+    key: row.key,
+    version: BigInt(row.version),
+    value: Buffer.from(JSON.stringify(row.value)),
+  }));
+  return ListDocumentsReply.fromPartial({ documents });
+}
+
+async function* leafPages(context: RouteContext, size: number): AsyncGenerator<Buffer[]> {
+  for (let from = 0; from < size; from += EXPORT_PAGE) {
+    const { rows } = await context.reader.query<{ leaf: Buffer }>(
+      'select leaf from audit.entry where log_index >= $1 and log_index < $2 order by log_index',
+      [from, Math.min(size, from + EXPORT_PAGE)],
+    );
+    yield rows.map((row) => row.leaf);
+  }
+}
+
+const readEntry = (callId: string, reader: string, nowMs: number): AppendRequest =>
+  AppendRequest.fromPartial({
+    entries: [
+      {
+        id: `ent_${callId}_audit.read_${nowMs}_${reader}`,
+        type: 'audit.read',
+        stream: callId,
+        emittedMs: BigInt(nowMs),
+        callId,
+        body: new TextEncoder().encode(JSON.stringify({ detail: { reader } })),
+      },
+    ],
+  });
+
+/** The gRPC service of the record. */
+export function auditRoutes(context: RouteContext): AuditServer {
+  return {
+    append: (stream) => {
+      stream.on('data', (request: AppendRequest) => {
+        void context.sequencer.append(request).then((reply) => stream.write(reply));
+      });
+      stream.on('end', () => stream.end());
+      stream.on('error', () => undefined);
+    },
+    getCall: ({ request }, reply) => answer(context, reply, () => readCall(context, request.agent, request.callId)),
+    listCalls: ({ request }, reply) => answer(context, reply, () => listCalls(context, request)),
+    getPayload: ({ request }, reply) =>
+      answer(context, reply, async () => {
+        const call = await readCall(context, '', request.callId);
+        if (!call) return undefined;
+        const recorded = await context.sequencer.append(readEntry(request.callId, request.reader, context.now()));
+        if (recorded.refusal) throw new Error(`reading could not be recorded: ${recorded.refusal.message}`);
+        return { sealedPayload: call.sealedPayload, sealedResult: call.sealedResult };
+      }),
+    listDocuments: ({ request }, reply) =>
+      answer(context, reply, () => listDocuments(context, request.kind, request.key)),
+    getCheckpoint: (_call, reply) => reply(null, { checkpoint: context.checkpointOf(context.sequencer.head) }),
+    getReceipt: ({ request }, reply) =>
+      answer(context, reply, async () => {
+        const connection = await context.reader.connect();
+        try {
+          const cold = await loadCold(connection, { calls: [request.callId], entries: [], streams: [], documents: [] });
+          const call = cold.calls.get(request.callId);
+          return call && receiptOf(call, context.receiptIdentity);
+        } finally {
+          connection.release();
+        }
+      }),
+    export: (stream) => {
+      const head = context.sequencer.head;
+      const send = async () => {
+        for await (const leaves of leafPages(context, head.size)) {
+          if (!stream.write({ leaves, checkpoint: '' })) await new Promise((resolve) => stream.once('drain', resolve));
+        }
+        stream.write({ leaves: [], checkpoint: context.checkpointOf(head) });
+        stream.end();
+      };
+      send().catch((error: unknown) => {
+        context.log(error);
+        stream.destroy(Object.assign(new Error('export failed'), { code: status.INTERNAL }));
+      });
+    },
+  };
+}

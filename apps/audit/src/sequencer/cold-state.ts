@@ -1,0 +1,68 @@
+import { CallRecord } from '@countersign/protocol';
+import type pg from 'pg';
+import type { CallMemory, DecisionEntry } from './call-memory.ts';
+
+/** First receipt of an entry that is already in the log. */
+export type KnownEntry = {
+  readonly index: number;
+  readonly leafHash: Uint8Array;
+  readonly draftHash: Uint8Array;
+  readonly recordedMs: number;
+};
+
+/** What a batch needs and memory may not hold. */
+export type ColdKeys = {
+  readonly calls: readonly string[];
+  readonly entries: readonly string[];
+  readonly streams: readonly string[];
+  readonly documents: readonly string[];
+};
+export type ColdState = {
+  readonly calls: Map<string, CallMemory>;
+  readonly entries: Map<string, KnownEntry>;
+  readonly streams: Map<string, { seq: number; leaf: string }>;
+  /** By `kind/key`. */
+  readonly documents: Map<string, bigint>;
+};
+
+const LOAD = `
+select 'call' as what, call_id as key, null::bigint as a, null::bigint as b, record as x, null::bytea as y, decision_entry as d from audit.call where call_id = any($1)
+union all select 'entry', entry_id, log_index, recorded_ms, leaf_hash, draft_hash, null from audit.entry_key where entry_id = any($2)
+union all select 'stream', s.name, e.stream_seq, null, k.leaf_hash, null, null from unnest($3::text[]) as s(name)
+  cross join lateral (select stream_seq, log_index from audit.entry where stream = s.name order by stream_seq desc limit 1) e
+  join audit.entry_key k on k.log_index = e.log_index
+union all select 'document', kind || '/' || key, version, null, null, null, null from audit.document where kind || '/' || key = any($4)`;
+
+type Row = {
+  what: string;
+  key: string;
+  a: string | null;
+  b: string | null;
+  x: Buffer | null;
+  y: Buffer | null;
+  d: DecisionEntry | null;
+};
+
+/** Reads what is asked for in one round trip. */
+export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<ColdState> {
+  const found: ColdState = { calls: new Map(), entries: new Map(), streams: new Map(), documents: new Map() };
+  const { rows } = await client.query<Row>({
+    name: 'load_cold',
+    text: LOAD,
+    values: [keys.calls, keys.entries, keys.streams, keys.documents],
+  });
+  for (const row of rows) {
+    const x = row.x ?? Buffer.alloc(0);
+    if (row.what === 'call') found.calls.set(row.key, { record: CallRecord.decode(x), decision: row.d ?? undefined });
+    else if (row.what === 'entry') {
+      found.entries.set(row.key, {
+        index: Number(row.a),
+        leafHash: x,
+        draftHash: row.y ?? Buffer.alloc(0),
+        recordedMs: Number(row.b),
+      });
+    } else if (row.what === 'stream') found.streams.set(row.key, { seq: Number(row.a), leaf: x.toString('hex') });
+    else found.documents.set(row.key, BigInt(row.a ?? 0));
+  }
+  return found;
+}

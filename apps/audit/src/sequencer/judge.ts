@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto';
+import { isCallState, isTransitionAllowed } from '@countersign/kernel';
+import { AppendRefusal, type AppendRequest, type EntryDraft } from '@countersign/protocol';
+import { type CallMemory, newCall } from './call-memory.ts';
+
+/** What the sequencer knows when it judges a request. */
+export type JudgeView = {
+  readonly call: (callId: string) => CallMemory | undefined;
+  readonly documentVersion: (kind: string, key: string) => bigint;
+  readonly freezeEpoch: bigint;
+  readonly nowMs: number;
+};
+
+/** A request that may be recorded: the calls as they will be. */
+export type Judged = { readonly ok: true; readonly calls: Map<string, CallMemory> };
+export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
+
+const MAX_ENTRIES = 32;
+const DOCUMENT_KINDS = new Set(['member', 'session']);
+
+const refuse = (code: string, message: string, call?: CallMemory): Refused => ({
+  ok: false,
+  refusal: AppendRefusal.fromPartial({
+    code: `countersign.audit.${code}`,
+    message,
+    state: call?.record.state ?? '',
+    winner: call?.record.decidedByName ?? '',
+    winnerKind: call?.record.decidedBy ?? '',
+  }),
+});
+
+function checkDocuments(request: AppendRequest, view: JudgeView): Refused | undefined {
+  for (const draft of request.documents) {
+    if (!DOCUMENT_KINDS.has(draft.kind) || draft.key === '')
+      return refuse('invalid', `document kind \`${draft.kind}\` is not known`);
+    if (view.documentVersion(draft.kind, draft.key) !== draft.expectedVersion) {
+      return refuse('conflict', `document \`${draft.key}\` has another version; read it again`);
+    }
+  }
+  if (request.sessionVersion !== 0n && view.documentVersion('session', request.sessionId) !== request.sessionVersion) {
+    return refuse('stale_session', 'session changed after the decision; decide again');
+  }
+  return undefined;
+}
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+function step(
+  draft: EntryDraft,
+  request: AppendRequest,
+  view: JudgeView,
+  calls: Map<string, CallMemory>,
+): Refused | undefined {
+  if (draft.callId === '') return draft.toState === '' ? undefined : refuse('invalid', 'a transition needs a call id');
+  let call = calls.get(draft.callId) ?? view.call(draft.callId);
+  if (!call) {
+    if (draft.toState !== 'received' || request.call?.callId !== draft.callId)
+      return refuse('not_found', `call \`${draft.callId}\` is not known`);
+    call = newCall(request.call, view.nowMs);
+    calls.set(draft.callId, { ...call, record: { ...call.record, state: 'received' } });
+    return undefined;
+  }
+  calls.set(draft.callId, call);
+  if (draft.toState === '') return undefined;
+  const from = call.record.state;
+  if (!isCallState(draft.toState)) return refuse('invalid', `state \`${draft.toState}\` is not in the table`, call);
+  if (!isCallState(from) || !isTransitionAllowed(from, draft.toState)) {
+    return refuse('lost', `call is \`${from}\`; it cannot become \`${draft.toState}\``, call);
+  }
+  const effect = draft.toState === 'dispatched' || draft.toState === 'handed_over';
+  if (effect && request.freezeEpoch !== view.freezeEpoch)
+    return refuse('frozen', 'freeze state changed after the decision; decide again', call);
+  if (draft.toState === 'dispatched' && (request.orderId === '' || request.orderHost === '')) {
+    return refuse('invalid', 'a dispatch needs an order id and a host', call);
+  }
+  calls.set(draft.callId, moved(call, draft.toState, request, view.nowMs));
+  return undefined;
+}
+
+function moved(call: CallMemory, state: string, request: AppendRequest, nowMs: number): CallMemory {
+  const decides = request.decidedBy !== '' && (state === 'approved' || state === 'denied');
+  const dispatches = state === 'dispatched';
+  return {
+    ...call,
+    record: {
+      ...call.record,
+      state,
+      updatedMs: BigInt(nowMs),
+      ...(decides ? { decidedBy: request.decidedBy, decidedByName: request.decidedByName } : {}),
+      ...(dispatches
+        ? { orderId: request.orderId, orderHost: request.orderHost, orderExpiresAtMs: request.orderExpiresAtMs }
+        : {}),
+      ...(request.reason === '' ? {} : { reason: request.reason }),
+    },
+  };
+}
+
+/** Judges one request against the present state. Nothing is changed; the caller takes over `calls` when it records. */
+export function judge(request: AppendRequest, view: JudgeView): Judged | Refused {
+  if (request.entries.length === 0 || request.entries.length > MAX_ENTRIES)
+    return refuse('invalid', `a request holds 1 to ${MAX_ENTRIES} entries`);
+  const documents = checkDocuments(request, view);
+  if (documents) return documents;
+  const calls = new Map<string, CallMemory>();
+  const subject = request.entries.find((draft) => draft.callId !== '')?.callId;
+  const before = subject === undefined ? undefined : view.call(subject);
+  if (before && request.call && before.record.agent !== request.call.agent)
+    return refuse('conflict', 'call id belongs to another agent');
+  if (
+    request.expectedViewDigest.length > 0 &&
+    !sameBytes(before?.record.viewDigest ?? Buffer.alloc(0), request.expectedViewDigest)
+  ) {
+    return refuse('stale_view', 'the answer was given on another view of the call; read it again', before);
+  }
+  for (const draft of request.entries) {
+    const refused = step(draft, request, view, calls);
+    if (refused) return refused;
+  }
+  for (const [callId, call] of calls) {
+    if (request.view.length > 0) {
+      const viewDigest = new Uint8Array(createHash('sha256').update(request.view).digest());
+      calls.set(callId, { ...call, record: { ...call.record, view: request.view, viewDigest } });
+    }
+    if (request.entries.some((draft) => draft.callId === callId && draft.type === 'call.cancel_requested')) {
+      calls.set(callId, { ...call, record: { ...call.record, stopRequested: true } });
+    }
+  }
+  return { ok: true, calls };
+}

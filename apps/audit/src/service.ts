@@ -1,0 +1,165 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { FaultError } from '@countersign/kernel';
+import type { TreeHead } from '@countersign/merkle';
+import {
+  AppendRequest,
+  AuditService,
+  Beat,
+  EnvelopeKind,
+  type Identity,
+  signEnvelope,
+  subjects,
+} from '@countersign/protocol';
+import {
+  connectNats,
+  inboxPrefix,
+  type Logger,
+  loadIdentity,
+  loadRoster,
+  type NatsConnection,
+  type RunningService,
+  serveGrpc,
+} from '@countersign/service-kit';
+import pg from 'pg';
+import type { AuditConfig } from './config.ts';
+import { connectWriter, migrate } from './db/connection.ts';
+import { auditRoutes } from './routes/audit-routes.ts';
+import { signCheckpoint } from './sequencer/checkpoints.ts';
+import { Sequencer } from './sequencer/sequencer.ts';
+
+/** Times of architecture.md: a checkpoint each second when something changed, a beat every three. */
+const CHECKPOINT_MS = 1_000;
+const BEAT_MS = 3_000;
+
+type HeadRow = { epoch: string; next_index: string; freeze_epoch: string; stack: Buffer[]; recorded_ms: string };
+
+/** Takes the log over: a higher epoch, so that whoever wrote before can commit nothing more. */
+async function takeOver(client: pg.Client) {
+  const { rows } = await client.query<HeadRow>(
+    'update audit.head set epoch = epoch + 1 returning epoch, next_index, freeze_epoch, stack, recorded_ms',
+  );
+  const row = rows[0];
+  if (!row)
+    throw new FaultError('the log has no head row; restore it from a backup', { code: 'countersign.audit.no_head' });
+  const head: TreeHead = { size: Number(row.next_index), stack: row.stack };
+  return { head, epoch: BigInt(row.epoch), freezeEpoch: BigInt(row.freeze_epoch), recordedMs: Number(row.recorded_ms) };
+}
+
+/** Entry 0: the digest of the roster that this log began under. */
+function firstEntry(rosterFile: string, nowMs: number): AppendRequest {
+  const digest = createHash('sha256').update(readFileSync(rosterFile)).digest('hex');
+  const body = new TextEncoder().encode(JSON.stringify({ detail: { roster_sha256: digest } }));
+  return AppendRequest.fromPartial({
+    entries: [{ id: 'ent_log_key.added_1', type: 'key.added', stream: 'audit', emittedMs: BigInt(nowMs), body }],
+  });
+}
+
+/** A function that publishes one signed beat. */
+function beatOf(
+  nats: NatsConnection,
+  identity: Identity,
+  now: () => number,
+  facts: () => { checkpoint: string; freezeEpoch: bigint },
+): () => void {
+  let sequence = BigInt(now());
+  const subject = subjects.beat();
+  return () => {
+    const beat = Beat.fromPartial({ ...facts(), atMs: BigInt(now()) });
+    sequence += 1n;
+    const body = Beat.encode(beat).finish();
+    nats.publish(subject, signEnvelope(identity, { kind: EnvelopeKind.BEAT, subject, body, nowMs: now(), sequence }));
+  };
+}
+
+/**
+ * Starts the audit service: migrations, take-over, entry 0, checkpoint, and only then serves. Crash-only: a database fault
+ * ends the process, because a commit of unknown outcome must be read back by a fresh one.
+ */
+export async function startAudit(
+  config: AuditConfig,
+  logger: Logger,
+  now: () => number = Date.now,
+): Promise<RunningService & { port: number; sequencer: Sequencer }> {
+  const crash = (error: unknown) => {
+    logger.fatal({ err: error }, 'the record cannot be written; ending');
+    process.exit(1);
+  };
+  const identity = await loadIdentity(config.identityFile);
+  const logIdentity = await loadIdentity(config.logIdentityFile);
+  loadRoster(config.rosterFile, config.rootKey);
+  await migrate(config.databaseUrl);
+  const client = await connectWriter(config.databaseUrl, crash);
+  const reader = new pg.Pool({
+    connectionString: config.databaseUrl,
+    max: 4,
+    options: '-c default_transaction_read_only=on -c statement_timeout=30000',
+  });
+  reader.on('error', (error) => logger.warn({ err: error }, 'a read connection was lost'));
+  const state = await takeOver(client);
+  const sequencer = new Sequencer({
+    client,
+    tenant: config.logName,
+    receiptIdentity: identity,
+    now,
+    onFault: crash,
+    ...state,
+  });
+  if (state.head.size === 0) await sequencer.append(firstEntry(config.rosterFile, now()));
+  const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
+
+  let published = -1;
+  const storeCheckpoint = async () => {
+    const head = sequencer.head;
+    if (head.size === published) return;
+    await client.query('insert into audit.checkpoint values ($1, $2) on conflict (size) do nothing', [
+      head.size,
+      checkpointOf(head),
+    ]);
+    published = head.size;
+  };
+  await storeCheckpoint();
+  const nats = await connectNats({
+    url: config.natsUrl,
+    seed: identity.seed,
+    name: 'audit',
+    inboxPrefix: inboxPrefix('audit', identity.id),
+  });
+  const beat = beatOf(nats, identity, now, () => ({
+    checkpoint: checkpointOf(sequencer.head),
+    freezeEpoch: state.freezeEpoch,
+  }));
+  const server = await serveGrpc({
+    services: [
+      {
+        definition: AuditService,
+        implementation: auditRoutes({
+          sequencer,
+          reader,
+          client,
+          receiptIdentity: identity,
+          checkpointOf,
+          now,
+          log: (error) => logger.error({ err: error }, 'a read failed'),
+        }) as never,
+      },
+    ],
+    ...config.listen,
+  });
+  beat();
+  const timers = [setInterval(() => void storeCheckpoint().catch(crash), CHECKPOINT_MS), setInterval(beat, BEAT_MS)];
+  server.setServing(true);
+  return {
+    port: server.port,
+    sequencer,
+    stop: async () => {
+      for (const timer of timers) clearInterval(timer);
+      await server.stop();
+      await sequencer.drain();
+      await storeCheckpoint();
+      await nats.close();
+      await reader.end();
+      await client.end();
+    },
+  };
+}
