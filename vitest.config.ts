@@ -7,7 +7,7 @@ export default defineConfig({
   test: {
     reporters: ['default', './tools/closing-line-reporter.ts'],
     projects: [
-      { test: { name: 'pure', include: pure, pool: 'threads', isolate: false } },
+      { test: { name: 'pure', include: pure, pool: 'threads', isolate: false, sequence: { groupOrder: 0 } } },
       {
         test: {
           name: 'service',
@@ -17,6 +17,7 @@ export default defineConfig({
           testTimeout: 30_000,
           hookTimeout: 60_000,
           maxWorkers: 2,
+          sequence: { groupOrder: 1 },
         },
       },
     ],
