@@ -4,6 +4,8 @@ import { prepare, step } from './prepare.mjs';
 
 await prepare();
 step('biome', ['check', '.']);
+step('node', ['--disable-warning=ExperimentalWarning', 'tools/check-workspace.ts']);
 step('buf', ['lint', 'libs/protocol']);
 step('nx', ['run-many', '-t', 'typecheck', '--output-style=static']);
+step('tsc', ['-p', 'tools/tsconfig.json', '--noEmit']);
 step('vitest', ['run', ...process.argv.slice(2)]);
