@@ -1,20 +1,18 @@
 import type { Reporter, SerializedError, TestModule } from 'vitest/node';
 
-/** Prints `N passed, N failed` alone on the last line. A file that did not load and an unhandled error count as failed. */
+/**
+ * Prints `N passed, N failed` alone on the last line. A file that did not load, a failed hook, a test that was not
+ * reached and an unhandled error count as failed; skipped tests are named on a line of their own before it.
+ */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
-    let passed = 0;
-    let failed = unhandledErrors.length;
-    let skipped = 0;
+    const count = { passed: 0, failed: unhandledErrors.length, pending: 0, skipped: 0 };
     for (const module of modules) {
-      failed += module.errors().length;
-      for (const test of module.children.allTests()) {
-        const { state } = test.result();
-        if (state === 'passed') passed += 1;
-        else if (state === 'failed') failed += 1;
-        else skipped += 1;
-      }
+      count.failed += module.errors().length;
+      for (const suite of module.children.allSuites()) count.failed += suite.errors().length;
+      for (const test of module.children.allTests()) count[test.result().state] += 1;
     }
-    process.stdout.write(`\n${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`);
+    if (count.skipped > 0) process.stdout.write(`\n${count.skipped} skipped`);
+    process.stdout.write(`\n${count.passed} passed, ${count.failed + count.pending} failed\n`);
   }
 }

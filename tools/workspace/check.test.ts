@@ -110,6 +110,13 @@ describe('an import that the rooms allow passes', () => {
     expect(found(importing(file, specifier))).toEqual([]);
   });
 
+  test('but never an app, whatever it exports', () => {
+    const app = { 'apps/audit/package.json': '{"name": "@countersign/audit", "exports": {".": "./src/index.ts"}}' };
+    expect(found({ ...app, ...importing('apps/cli/src/a.ts', '@countersign/audit') })).toEqual([
+      'apps/cli/src/a.ts:1 an app is imported by nobody: `@countersign/audit`',
+    ]);
+  });
+
   test('a subpath that `exports` names', () => {
     const kit = manifest('libs/service-kit', [], { '.': './src/index.ts', './embedded': './src/e.ts' } as never);
     expect(found({ ...kit, ...importing('apps/cli/src/a.ts', '@countersign/service-kit/embedded') })).toEqual([]);
@@ -133,6 +140,7 @@ describe('an effect in a pure library is found', () => {
     'export type Later = Promise<string>;',
     'export const later = async () => 1;',
     'export async function later() {}',
+    'export const n = 1;\nfor await (const a of []) a;',
     'export const file = import.meta.url;',
     'export const load = (name: string) => import(name);',
     'export const shout = () => console.log(1);',

@@ -17,7 +17,7 @@ const isNamed = (value: unknown, name: string): boolean =>
 function isPlainProperty(parent: SyntaxNode | undefined, key: string): boolean {
   if (!parent || parent.computed === true) return false;
   if (key === 'property') return parent.type === 'MemberExpression';
-  return key === 'key' && parent.shorthand !== true;
+  return key === 'key';
 }
 
 function effectOf(node: SyntaxNode, parent: SyntaxNode | undefined, key: string): string | undefined {
