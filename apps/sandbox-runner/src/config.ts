@@ -1,0 +1,21 @@
+import { commonConfigSchema } from '@countersign/service-kit';
+import { z } from 'zod';
+
+const absolutePath = z.string().startsWith('/').max(4096);
+
+/** Configuration of a runner: one for each host and OS account. */
+export const runnerConfigSchema = commonConfigSchema.extend({
+  host: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/),
+  /** Public NKey of the audit service; absent takes the roster's. */
+  auditKey: z.string().length(56).optional(),
+  journalFile: absolutePath,
+  /** Account of every command, file tool and inspection; null runs them as the runner's own. */
+  runAs: z.strictObject({ uid: z.int().min(1), gid: z.int().min(1), home: absolutePath }).nullable(),
+  /** Folders and files that no tool may read or write. */
+  masks: z.array(absolutePath).max(256),
+  /** Folder of the running code, read-only in every profile. */
+  installation: absolutePath,
+  maxRunning: z.int().min(1).max(64),
+});
+
+export type RunnerConfig = z.output<typeof runnerConfigSchema>;

@@ -1,0 +1,113 @@
+import { type Clock, err, ok, type Result } from '@countersign/kernel';
+import {
+  CallPayload,
+  EnvelopeKind,
+  ERROR_CODES,
+  type Identity,
+  InspectReply,
+  InspectRequest,
+  openEnvelope,
+  sealTo,
+  signEnvelope,
+  subjects,
+} from '@countersign/protocol';
+import type { Logger } from '@countersign/service-kit';
+import type { HostTools, Inspection, ToolError } from './work/host-tools.ts';
+import { parseToolCall } from './work/parse-tool-call.ts';
+import { SequenceGuard } from './work/sequence-guard.ts';
+
+const VALID_MS = 30_000;
+const MAX_DIFF_BYTES = 512 * 1024;
+const MAX_AT_ONCE = 8;
+const NONCE_BYTES = 32;
+
+export type InspectOptions = {
+  readonly host: string;
+  readonly identity: Identity;
+  readonly controlSealKey: string;
+  readonly isGateway: (issuer: string) => boolean;
+  readonly tools: HostTools;
+  readonly masks: readonly string[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+type InspectAnswer = (bytes: Uint8Array, deliveredOn: string) => Promise<Uint8Array | undefined>;
+
+async function inspectCall(options: InspectOptions, request: InspectRequest): Promise<Result<Inspection, ToolError>> {
+  let payload: CallPayload;
+  try {
+    payload = CallPayload.decode(await options.identity.open(request.sealedPayload, request.callId));
+  } catch {
+    return err({ code: ERROR_CODES.digestMismatch, message: 'arguments do not open with the key of this host' });
+  }
+  const call = parseToolCall(request.tool, payload.arguments);
+  if (!call.ok) return call;
+  const { project, pathsOnly } = request;
+  try {
+    const found = await options.tools.inspect(call.value, { project, denyRead: options.masks, pathsOnly });
+    if (!found.ok) return found;
+    if (Buffer.byteLength(found.value.diff) <= MAX_DIFF_BYTES) return found;
+    return err({ code: ERROR_CODES.toolFailed, message: `diff is larger than ${MAX_DIFF_BYTES} bytes` });
+  } catch {
+    return err({ code: ERROR_CODES.toolFailed, message: 'inspection failed in the runner' });
+  }
+}
+
+async function replyTo(options: InspectOptions, request: InspectRequest): Promise<InspectReply> {
+  const inspected = await inspectCall(options, request);
+  const { callId, nonce } = request;
+  if (!inspected.ok) {
+    const { code: errorCode, message: errorMessage } = inspected.error;
+    return InspectReply.fromPartial({ callId, nonce, errorCode, errorMessage });
+  }
+  const { paths, diff } = inspected.value;
+  const seal = diff && !request.pathsOnly;
+  const sealedDiff = seal
+    ? await sealTo(options.controlSealKey, new TextEncoder().encode(diff), callId)
+    : new Uint8Array();
+  return { callId, nonce, paths: [...paths], sealedDiff, errorCode: '', errorMessage: '' };
+}
+
+function readRequest(
+  options: InspectOptions,
+  bytes: Uint8Array,
+  subject: string,
+): Result<[string, InspectRequest], string> {
+  const { isGateway, clock } = options;
+  const kind = EnvelopeKind.INSPECT_REQUEST;
+  const opened = openEnvelope(bytes, { kind, subject, issuer: isGateway, nowMs: clock.now(), maxAgeMs: VALID_MS });
+  if (!opened.ok) return err(opened.error.code);
+  try {
+    const request = InspectRequest.decode(opened.value.body);
+    return request.nonce.length === NONCE_BYTES ? ok([opened.value.id, request]) : err('bad_nonce');
+  } catch {
+    return err('malformed');
+  }
+}
+
+/**
+ * Answers one inspection request with a signed reply that repeats its call id and nonce. Undefined, and so silence, for
+ * what no gateway signed in the last 30 s, for a repetition, and when too many are under way.
+ */
+export function inspectRoute(options: InspectOptions): InspectAnswer {
+  const guard = new SequenceGuard();
+  let underWay = 0;
+  return async (bytes, deliveredOn) => {
+    const subject = subjects.inspect(options.host);
+    if (deliveredOn !== subject || underWay >= MAX_AT_ONCE) return undefined;
+    const read = readRequest(options, bytes, subject);
+    if (!read.ok || !guard.isNew(read.value[0])) {
+      options.logger.warn({ code: read.ok ? 'repeated' : read.error }, 'inspection is refused');
+      return undefined;
+    }
+    underWay += 1;
+    try {
+      const body = InspectReply.encode(await replyTo(options, read.value[1])).finish();
+      const nowMs = options.clock.now();
+      return signEnvelope(options.identity, { kind: EnvelopeKind.INSPECT_REPLY, subject, body, nowMs });
+    } finally {
+      underWay -= 1;
+    }
+  };
+}

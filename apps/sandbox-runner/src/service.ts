@@ -1,0 +1,156 @@
+import { homedir } from 'node:os';
+import type { Clock } from '@countersign/kernel';
+import { type Identity, type Roster, rosterKey, subjects } from '@countersign/protocol';
+import {
+  connectNats,
+  inboxPrefix,
+  type Logger,
+  loadIdentity,
+  loadRoster,
+  type NatsConnection,
+  type RunningService,
+} from '@countersign/service-kit';
+import type { RunnerConfig } from './config.ts';
+import { controlRoute } from './control-route.ts';
+import { startHeartbeat } from './heartbeat.ts';
+import { inspectRoute } from './inspect-route.ts';
+import { type Journal, openJournal } from './journal/journal.ts';
+import { BeatWatch } from './work/beat-watch.ts';
+import { BrokerLink } from './work/broker-link.ts';
+import type { HostTools } from './work/host-tools.ts';
+import { OrderRunner } from './work/order-runner.ts';
+import { OutcomeOutbox } from './work/outcome-outbox.ts';
+import { Readiness } from './work/readiness.ts';
+import { WorkLoop } from './work/work-loop.ts';
+
+const FLUSH_MS = 4_000;
+const VERSION = '0.1.0';
+
+export type RunnerDependencies = {
+  readonly tools: HostTools;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The runner cannot go on; its process must end. */
+  readonly onFault: (error: unknown) => void;
+};
+
+type Keys = {
+  readonly identity: Identity;
+  readonly auditKey: string;
+  readonly controlSealKey: string;
+  readonly isGateway: (issuer: string) => boolean;
+};
+
+function keysOf(config: RunnerConfig, identity: Identity, roster: Roster): Keys {
+  const gateways = new Set(roster.members.filter(({ role }) => role === 'gateway').map(({ signKey }) => signKey));
+  return {
+    identity,
+    auditKey: config.auditKey ?? rosterKey(roster, 'audit').signKey,
+    controlSealKey: rosterKey(roster, 'control').sealKey,
+    isGateway: (issuer) => gateways.has(issuer),
+  };
+}
+
+/** Hands each message of `subject` to `take`, with the subject that the broker delivered on. */
+function listen(
+  connection: NatsConnection,
+  subject: string,
+  take: (message: { data: Uint8Array; subject: string; respond: (data: Uint8Array) => boolean }) => void,
+): void {
+  connection.subscribe(subject, {
+    callback: (error, message) => {
+      if (error) return;
+      take({ data: message.data, subject: message.subject, respond: (data) => message.respond(data) });
+    },
+  });
+}
+
+type Parts = Keys & RunnerDependencies & { config: RunnerConfig; connection: NatsConnection; journal: Journal };
+
+function buildParts(parts: Parts) {
+  const { config, connection, journal, identity, clock, logger, tools, auditKey } = parts;
+  const { host, masks, maxRunning } = config;
+  const link = new BrokerLink(connection);
+  const beats = new BeatWatch(auditKey, clock);
+  const readiness = new Readiness({ tools, beats, isJournalFull: journal.isFull });
+  const outbox = new OutcomeOutbox({ connection, link, journal, identity, host, clock, logger });
+  const runner = new OrderRunner({
+    ...parts,
+    host,
+    beats,
+    masks,
+    maxRunning,
+    unready: () => readiness.reason(),
+    outcomeReady: () => outbox.wake(),
+  });
+  const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
+  return { link, beats, readiness, outbox, runner, loop };
+}
+
+function listenToAll(parts: Parts, beats: BeatWatch, runner: OrderRunner): void {
+  const { config, connection, logger } = parts;
+  const { host, masks } = config;
+  const stop = (orderId: string, callId: string, reason: string) => runner.stop(orderId, callId, reason);
+  const control = controlRoute({ ...parts, host, stop });
+  const inspect = inspectRoute({ ...parts, host, masks });
+  listen(connection, subjects.beat(), ({ data }) => beats.take(data));
+  listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
+  listen(connection, subjects.inspect(host), ({ data, subject, respond }) => {
+    inspect(data, subject).then(
+      (reply) => reply && respond(reply),
+      (error) => logger.error({ err: error }, 'inspection failed'),
+    );
+  });
+}
+
+/**
+ * Starts the runner of one host: reports what an earlier process left, listens, tests itself, then takes orders. `stop`
+ * kills what runs, journals it as stopped and sends what it can; the rest is sent after the next start.
+ */
+export async function startRunner(config: RunnerConfig, dependencies: RunnerDependencies): Promise<RunningService> {
+  const { clock, tools } = dependencies;
+  const identity = await loadIdentity(config.identityFile);
+  const keys = keysOf(config, identity, loadRoster(config.rosterFile, config.rootKey));
+  const journal = await openJournal(config.journalFile, clock);
+  const prefix = inboxPrefix(identity.role, identity.id);
+  const connection = await connectNats({
+    url: config.natsUrl,
+    seed: identity.seed,
+    name: `runner ${config.host}`,
+    inboxPrefix: prefix,
+  }).catch(async (error: unknown) => {
+    await journal.close();
+    throw error;
+  });
+  const parts: Parts = { ...keys, ...dependencies, config, connection, journal };
+  const { link, beats, readiness, outbox, runner, loop } = buildParts(parts);
+  await runner.reportInterrupted();
+  listenToAll(parts, beats, runner);
+  outbox.start();
+  await readiness.start();
+  const endHeartbeat = startHeartbeat({
+    ...parts,
+    link,
+    host: config.host,
+    journalId: journal.id,
+    home: config.runAs?.home ?? homedir(),
+    version: VERSION,
+    running: () => runner.running,
+    selfTest: () => readiness.selfTest(),
+    unready: () => readiness.reason(),
+  });
+  loop.start();
+  return {
+    stop: async () => {
+      endHeartbeat();
+      readiness.stop();
+      const looped = loop.stop();
+      await runner.drain();
+      await tools.close();
+      await outbox.stop(FLUSH_MS);
+      await looped;
+      await connection.close();
+      await journal.close();
+    },
+  };
+}

@@ -1,0 +1,81 @@
+import { Buffer } from 'node:buffer';
+import { err } from '@countersign/kernel';
+import type { Obligations, Precondition } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol';
+import type { HostTools, ToolCall, ToolError, ToolLimits } from './host-tools.ts';
+import { commandEnd, failedEnd, fileEnd, type RunEnd } from './tool-result.ts';
+import type { VerifiedOrder } from './verify-order.ts';
+
+const DEFAULT_TIMEOUT_MS = 600_000;
+const MAX_TIMEOUT_MS = 3_600_000;
+
+/** The shortest of what the order, the call and the product allow. */
+function timeoutOf(call: ToolCall, obligations: Obligations | undefined): number {
+  const asked = call.tool === 'bash' ? call.args.timeout_ms : undefined;
+  const obliged = Number(obligations?.timeoutMs ?? 0n) || undefined;
+  return Math.min(asked ?? obliged ?? DEFAULT_TIMEOUT_MS, obliged ?? MAX_TIMEOUT_MS, MAX_TIMEOUT_MS);
+}
+
+/** Bounds of an order on this host: its obligations and the runner's own masks, which no order lifts. */
+export function limitsOf(verified: VerifiedOrder, masks: readonly string[], signal: AbortSignal): ToolLimits {
+  const { order, call } = verified;
+  return {
+    callId: order.callId,
+    project: order.project,
+    profile: order.profile,
+    denyRead: [...masks, ...(order.obligations?.denyRead ?? [])],
+    denyWrite: [...masks, ...(order.obligations?.denyWrite ?? [])],
+    timeoutMs: timeoutOf(call, order.obligations),
+    signal,
+  };
+}
+
+function holds(wanted: Precondition, fact: { realPath: string; exists: boolean; contentDigest: Uint8Array }): boolean {
+  if (wanted.realPath === '') return !fact.exists;
+  if (fact.realPath !== wanted.realPath) return false;
+  return wanted.contentDigest.length === 0 || Buffer.compare(fact.contentDigest, wanted.contentDigest) === 0;
+}
+
+/** The first precondition that does not hold any more, as an error; undefined when all hold. */
+export async function brokenPrecondition(
+  tools: HostTools,
+  verified: VerifiedOrder,
+  denyRead: readonly string[],
+): Promise<ToolError | undefined> {
+  const { preconditions, project } = verified.order;
+  if (preconditions.length === 0) return undefined;
+  const paths = preconditions.map(({ path }) => path);
+  const facts = await tools.facts(paths, { project, denyRead }).catch(() => UNREADABLE);
+  if (!facts.ok) return facts.error;
+  const broken = preconditions.find((wanted) => {
+    const fact = facts.value.find(({ path }) => path === wanted.path);
+    return !fact || !holds(wanted, fact);
+  });
+  if (!broken) return undefined;
+  const message = `\`${broken.path}\` changed after the decision; submit the call again`;
+  return { code: ERROR_CODES.changedSinceRequest, message };
+}
+
+const UNREADABLE = err({ code: ERROR_CODES.toolFailed, message: 'preconditions could not be read' });
+
+const stopReasonOf = (signal: AbortSignal): string => String(signal.reason ?? 'stopped');
+
+async function dispatch(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<RunEnd> {
+  if (call.tool === 'bash') return commandEnd(await tools.bash(call.args, limits), stopReasonOf(limits.signal));
+  const answer = call.tool === 'read' ? await tools.read(call.args, limits) : await tools.write(call.args, limits);
+  if (answer.ok) return fileEnd(answer.value ?? new Uint8Array());
+  if (!limits.signal.aborted) return failedEnd(answer.error);
+  return failedEnd({ code: answer.error.code, message: stopReasonOf(limits.signal) }, 'stopped');
+}
+
+/** Runs the call. Never rejects: a tool that throws is a failed run. */
+export async function executeTool(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<RunEnd> {
+  if (limits.signal.aborted) {
+    return failedEnd({ code: '', message: stopReasonOf(limits.signal) }, 'stopped');
+  }
+  try {
+    return await dispatch(tools, call, limits);
+  } catch {
+    return failedEnd({ code: ERROR_CODES.toolFailed, message: `\`${call.tool}\` failed in the runner` });
+  }
+}
