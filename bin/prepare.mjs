@@ -4,6 +4,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { fileURLToPath } from 'node:url';
+import { installPlan, unverified } from './install-plan.mjs';
 
 /** Folder of the installation. */
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -11,11 +12,6 @@ const binaries = path.join(root, 'node_modules', '.bin');
 
 /** Environment in which the pinned Node and the installed tools come first. */
 export const environment = { ...process.env, PATH: `${binaries}${path.delimiter}${process.env.PATH ?? ''}` };
-
-const PROGRAMS = [
-  { package: 'nats-server', paths: ['/usr/sbin/nats-server', '/usr/bin/nats-server', '/usr/local/bin/nats-server'] },
-  { package: 'bubblewrap', paths: ['/usr/bin/bwrap'] },
-];
 
 function stop(message) {
   process.stderr.write(`${message}\n`);
@@ -62,39 +58,33 @@ async function agreed(command) {
   return answer.trim() === '' || /^y(es)?$/i.test(answer.trim());
 }
 
-async function installPrograms() {
-  const missing = PROGRAMS.filter((program) => !program.paths.some((file) => existsSync(file))).map(
-    (item) => item.package,
-  );
-  if (missing.length === 0) return;
+function facts() {
+  const { platform, arch } = process;
   const isRoot = process.getuid?.() === 0;
-  const install = ['apt-get', 'install', '-y', ...missing];
-  const shown = `${isRoot ? '' : 'sudo '}apt-get update && ${isRoot ? '' : 'sudo '}${install.join(' ')}`;
-  const mayInstall =
-    existsSync('/usr/bin/apt-get') && (isRoot || spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0);
-  if (!mayInstall) stop(`${missing.join(' and ')} missing; install with\n  ${shown}\nand start again`);
-  process.stdout.write(`${missing.join(' and ')} missing; to install: ${shown}\n`);
-  if (!(await agreed(shown))) stop('not installed; run the command above yourself and start again');
-  const prefix = isRoot ? [] : ['sudo', '-n'];
-  for (const args of [['apt-get', 'update', '-qq'], install]) {
-    const [command, ...rest] = [...prefix, ...args];
-    run(command, rest);
-  }
+  const sudoWithoutPassword = () => spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0;
+  const debian = '/etc/debian_version';
+  const debianVersion = existsSync(debian) ? readFileSync(debian, 'utf8') : '';
+  return { platform, arch, isRoot, sudoWithoutPassword, debianVersion, exists: existsSync };
 }
 
-function describePlatform() {
-  const debian = existsSync('/etc/debian_version') && readFileSync('/etc/debian_version', 'utf8').startsWith('12');
-  if (process.platform === 'linux' && debian) return;
-  process.stdout.write(
-    'note: only Debian 12 is verified; on this platform the sandbox and the servers may not start\n',
-  );
+async function installPrograms(known) {
+  const { missing, shown, commands, mayInstall } = installPlan(known);
+  if (missing.length === 0) return;
+  const names = missing.join(' and ');
+  if (!mayInstall) stop(`${names} missing; install with\n  ${shown}\nand start again`);
+  process.stdout.write(`${names} missing; to install: ${shown}\n`);
+  if (!(await agreed(shown))) stop('not installed; run the command above yourself and start again');
+  for (const [command, ...args] of commands) run(command, args);
 }
 
 /** Installs what is missing. Ends the process with the exact command where it may not install. */
 export async function prepare() {
   const major = Number(process.versions.node.split('.')[0]);
   if (major < 20) stop(`Node 20 or newer is needed to begin; this is ${process.versions.node}`);
-  describePlatform();
+  const known = facts();
+  const warning = unverified(known);
+  if (warning !== undefined) process.stdout.write(`note: ${warning}\n`);
   installPackages();
-  await installPrograms();
+  pinnedNode();
+  await installPrograms(known);
 }
