@@ -1,10 +1,11 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { createUser } from '@nats-io/nkeys';
 import { connect, nkeyAuthenticator } from '@nats-io/transport-node';
 import pg from 'pg';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { startNats, startPostgres } from './index.ts';
 
 const folders: string[] = [];
@@ -63,6 +64,47 @@ test('nats-server lets in its users and nobody else, also after a kill', async (
   const stranger = nkeyAuthenticator(createUser().getSeed());
   await expect(connect({ servers: server.url, reconnect: false, authenticator: stranger })).rejects.toThrow();
   await server.stop();
+});
+
+test('JetStream keeps its messages over an orderly stop', async () => {
+  const dataDir = temporary();
+  const configText = 'authorization { users: [ { user: a, password: b } ] }';
+  const login = { user: 'a', pass: 'b' };
+  const first = await startNats({ dataDir, configText });
+  const writer = await connect({ servers: first.url, ...login });
+  await (await jetstreamManager(writer)).streams.add({ name: 'KEPT', subjects: ['kept'] });
+  await jetstream(writer).publish('kept', 'text');
+  await writer.close();
+  await first.stop();
+  const second = await startNats({ dataDir, configText });
+  const reader = await connect({ servers: second.url, ...login });
+  const message = await (await jetstreamManager(reader)).streams.getMessage('KEPT', { seq: 1 });
+  expect(message?.string()).toBe('text');
+  await reader.close();
+  await second.stop();
+});
+
+test('a reload lets in a new user and drops a removed one without a restart', async () => {
+  const configText = (name: string) => `authorization { users: [ { user: ${name}, password: b } ] }`;
+  const server = await startNats({ dataDir: temporary(), configText: configText('old') });
+  const enter = (user: string) => connect({ servers: server.url, user, pass: 'b', reconnect: false });
+  await (await enter('old')).close();
+  await server.reload(configText('new'));
+  await vi.waitFor(async () => (await enter('new')).close(), { timeout: 5_000 });
+  await expect(enter('old')).rejects.toThrow(/Authorization/i);
+  await server.stop();
+});
+
+test('secrets of both servers are readable by their owner only', async () => {
+  const [postgresDir, natsDir] = [temporary(), temporary()];
+  const postgres = await startPostgres({ dataDir: postgresDir });
+  const nats = await startNats({
+    dataDir: natsDir,
+    configText: 'authorization { users: [ { user: a, password: b } ] }',
+  });
+  const mode = (...file: string[]) => statSync(path.join(...file)).mode & 0o777;
+  expect([mode(postgresDir, 'password'), mode(natsDir, 'nats.conf')]).toEqual([0o600, 0o600]);
+  await Promise.all([postgres.stop(), nats.stop()]);
 });
 
 test('a broker without users is refused before it starts', async () => {
