@@ -23,7 +23,7 @@ import { OutcomeOutbox } from './work/outcome-outbox.ts';
 import { Readiness } from './work/readiness.ts';
 import { WorkLoop } from './work/work-loop.ts';
 
-const FLUSH_MS = 4_000;
+const FLUSH_MS = 2_000;
 const VERSION = '0.1.0';
 
 export type RunnerDependencies = {
@@ -81,17 +81,18 @@ function buildParts(parts: Parts) {
     masks,
     maxRunning,
     unready: () => readiness.reason(),
-    outcomeReady: () => outbox.wake(),
+    outcomeReady: (orderId) => outbox.add(orderId),
   });
   const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
   return { link, beats, readiness, outbox, runner, loop };
 }
 
-function listenToAll(parts: Parts, beats: BeatWatch, runner: OrderRunner): void {
+function listenToAll(parts: Parts, { beats, runner, outbox }: ReturnType<typeof buildParts>): void {
   const { config, connection, logger } = parts;
   const { host, masks } = config;
   const stop = (orderId: string, callId: string, reason: string) => runner.stop(orderId, callId, reason);
-  const control = controlRoute({ ...parts, host, stop });
+  const recorded = (orderId: string) => outbox.acknowledge(orderId);
+  const control = controlRoute({ ...parts, host, stop, recorded });
   const inspect = inspectRoute({ ...parts, host, masks });
   listen(connection, subjects.beat(), ({ data }) => beats.take(data));
   listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
@@ -123,9 +124,10 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
     throw error;
   });
   const parts: Parts = { ...keys, ...dependencies, config, connection, journal };
-  const { link, beats, readiness, outbox, runner, loop } = buildParts(parts);
+  const built = buildParts(parts);
+  const { link, readiness, outbox, runner, loop } = built;
   await runner.reportInterrupted();
-  listenToAll(parts, beats, runner);
+  listenToAll(parts, built);
   outbox.start();
   await readiness.start();
   const endHeartbeat = startHeartbeat({

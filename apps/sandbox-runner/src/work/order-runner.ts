@@ -44,7 +44,7 @@ export type OrderRunnerOptions = {
   /** Why nothing may start on this host; empty when it is ready. */
   readonly unready: () => string;
   /** The journal has a new outcome. */
-  readonly outcomeReady: () => void;
+  readonly outcomeReady: (orderId: string) => void;
   readonly logger: Logger;
 };
 
@@ -185,7 +185,7 @@ export class OrderRunner {
     this.options.logger.warn({ code, action }, 'order does not run');
     if (action === 'discard') return 'discard';
     if (action === 'repeat') {
-      this.options.outcomeReady();
+      this.options.outcomeReady(order.orderId);
       return 'done';
     }
     return this.reportUnstarted(order, action, errorCode, message);
@@ -249,6 +249,6 @@ export class OrderRunner {
     });
     const bytes = Outcome.encode(outcome).finish();
     await journal.finished(order.orderId, bytes, clock.now(), Number(order.expiresAtMs));
-    outcomeReady();
+    outcomeReady(order.orderId);
   }
 }

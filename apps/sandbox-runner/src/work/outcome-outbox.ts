@@ -7,8 +7,10 @@ import type { Journal } from '../journal/journal.ts';
 import type { BrokerLink } from './broker-link.ts';
 
 const PUBLISH_TIMEOUT_MS = 5_000;
-const FIRST_RETRY_MS = 250;
-const LAST_RETRY_MS = 10_000;
+const TICK_MS = 250;
+const LAST_RETRY_MS = 60_000;
+/** Repetitions under way at once; a first attempt never waits for them. */
+const MAX_REPEATING = 16;
 
 export type OutboxOptions = {
   readonly connection: NatsConnection;
@@ -20,87 +22,87 @@ export type OutboxOptions = {
   readonly logger: Logger;
 };
 
-/** Sends journalled outcomes until the stream acknowledges them. An outcome may arrive more than once, never not at all. */
+type Pending = { attempts: number; dueMs: number; underWay: boolean };
+
+/**
+ * Sends each journalled outcome until it is acknowledged, by the stream or by a gateway's signed `recorded`. An outcome
+ * may arrive more than once, never not at all.
+ */
 export class OutcomeOutbox {
   private readonly options: OutboxOptions;
   private readonly client: JetStreamClient;
-  private readonly ending = new AbortController();
-  private awaken: (() => void) | undefined;
-  private pass: Promise<void> = Promise.resolve();
-  private retryMs = FIRST_RETRY_MS;
+  private readonly pending = new Map<string, Pending>();
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(options: OutboxOptions) {
     this.options = options;
     this.client = jetstream(options.connection);
-    options.link.onReconnect(() => this.wake());
+    options.link.onReconnect(() => this.hurry());
   }
 
+  /** Begins with what an earlier process left. */
   start(): void {
-    this.pass = this.run();
+    this.timer = setInterval(() => this.pump(), TICK_MS);
+    for (const orderId of this.options.journal.unacknowledged()) this.add(orderId);
   }
 
-  /** Says that the journal has a new outcome, or that the broker is back. */
-  wake(): void {
-    this.retryMs = FIRST_RETRY_MS;
-    this.awaken?.();
+  /** Takes over an outcome that is in the journal. One that is acknowledged already is left alone. */
+  add(orderId: string): void {
+    if (this.options.journal.entry(orderId)?.state !== 'finished') return;
+    if (!this.pending.has(orderId)) this.pending.set(orderId, { attempts: 0, dueMs: 0, underWay: false });
+    this.pump();
   }
 
-  /** Sends for at most `withinMs` more, then ends; what is left stays in the journal. */
+  /** Notes that the control plane has the outcome. */
+  async acknowledge(orderId: string): Promise<void> {
+    const { journal, clock } = this.options;
+    if (!this.pending.delete(orderId)) return;
+    await journal.acknowledged(orderId, clock.now());
+  }
+
+  /** Sends for at most `withinMs` more; what is left stays in the journal. */
   async stop(withinMs: number): Promise<void> {
     const until = this.options.clock.now() + withinMs;
-    while (this.options.link.connected && this.left() > 0 && this.options.clock.now() < until) await delay(50);
-    this.ending.abort();
-    this.awaken?.();
-    await this.pass;
+    while (this.options.link.connected && this.pending.size > 0 && this.options.clock.now() < until) await delay(20);
+    clearInterval(this.timer);
+    this.pending.clear();
   }
 
-  private left(): number {
-    return this.options.journal.unacknowledged().length;
+  private hurry(): void {
+    for (const item of this.pending.values()) item.dueMs = 0;
+    this.pump();
   }
 
-  private async run(): Promise<void> {
-    while (!this.ending.signal.aborted) {
-      const allSent = this.options.link.connected ? await this.sendAll() : this.left() === 0;
-      await this.sleep(allSent ? undefined : this.retryMs);
-      if (!allSent) this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
+  private pump(): void {
+    if (!this.options.link.connected || !this.timer) return;
+    const nowMs = this.options.clock.now();
+    let repeating = 0;
+    for (const item of this.pending.values()) if (item.underWay && item.attempts > 1) repeating += 1;
+    for (const [orderId, item] of this.pending) {
+      if (item.underWay || item.dueMs > nowMs) continue;
+      if (item.attempts > 0) repeating += 1;
+      if (item.attempts === 0 || repeating <= MAX_REPEATING) void this.send(orderId, item);
     }
   }
 
-  /** Sleeps for `ms`, or for good when nothing is left, and until `wake` at the longest. */
-  private async sleep(ms: number | undefined): Promise<void> {
-    if (this.ending.signal.aborted || (ms === undefined && this.left() > 0)) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.awaken = resolve;
-    const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
-    await promise;
-    clearTimeout(timer);
-    this.awaken = undefined;
-  }
-
-  private async sendAll(): Promise<boolean> {
-    let allSent = true;
-    for (const orderId of this.options.journal.unacknowledged()) {
-      if (this.ending.signal.aborted || !this.options.link.connected) return false;
-      allSent = (await this.send(orderId)) && allSent;
-    }
-    return allSent;
-  }
-
-  private async send(orderId: string): Promise<boolean> {
+  private async send(orderId: string, item: Pending): Promise<void> {
     const { journal, identity, host, clock, logger } = this.options;
     const entry = journal.entry(orderId);
-    if (entry?.state !== 'finished') return true;
+    if (entry?.state !== 'finished') return;
+    item.underWay = true;
+    item.attempts += 1;
     const subject = subjects.outcome(host);
-    const { OUTCOME: kind } = EnvelopeKind;
+    const message = { kind: EnvelopeKind.OUTCOME, subject, body: entry.outcome, nowMs: clock.now() };
     try {
-      const envelope = signEnvelope(identity, { kind, subject, body: entry.outcome, nowMs: clock.now() });
       const expect = { streamName: STREAMS.outcomes };
-      await this.client.publish(subject, envelope, { timeout: PUBLISH_TIMEOUT_MS, expect });
-      await journal.acknowledged(orderId, clock.now());
-      return true;
+      await this.client.publish(subject, signEnvelope(identity, message), { timeout: PUBLISH_TIMEOUT_MS, expect });
+      await this.acknowledge(orderId);
     } catch (error) {
-      logger.warn({ orderId, err: error }, 'outcome is not acknowledged yet');
-      return false;
+      if (!this.pending.has(orderId)) return;
+      logger.warn({ orderId, attempts: item.attempts, err: error }, 'outcome is not acknowledged yet');
+      item.dueMs = clock.now() + Math.min(TICK_MS * 2 ** Math.min(item.attempts, 16), LAST_RETRY_MS);
+    } finally {
+      item.underWay = false;
     }
   }
 }

@@ -66,10 +66,17 @@ export class WorkLoop {
   private async pull(consumer: Consumer): Promise<void> {
     const { link, runner, maxRunning } = this.options;
     if (!link.connected || runner.taken >= maxRunning + MAX_WAITING) return this.pause(RETRY_MS / 5);
-    const message = await consumer.next({ expires: PULL_MS });
-    if (!message) return;
-    if (this.ending.signal.aborted) message.nak();
-    else void this.take(message);
+    const messages = await consumer.fetch({ max_messages: 1, expires: PULL_MS });
+    const close = () => void messages.close();
+    this.ending.signal.addEventListener('abort', close);
+    try {
+      for await (const message of messages) {
+        if (this.ending.signal.aborted) message.nak();
+        else void this.take(message);
+      }
+    } finally {
+      this.ending.signal.removeEventListener('abort', close);
+    }
   }
 
   private async take(message: JsMsg): Promise<void> {

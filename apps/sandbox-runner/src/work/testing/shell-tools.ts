@@ -1,0 +1,68 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { err, ok } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
+import type { CommandEnding, HostTools, ToolError } from '../host-tools.ts';
+
+const failed = (error: unknown): ToolError => ({ code: ERROR_CODES.toolFailed, message: String(error) });
+
+function factOf(path: string) {
+  const exists = existsSync(path);
+  const contentDigest = exists ? createHash('sha256').update(readFileSync(path)).digest() : new Uint8Array();
+  return { path, realPath: exists ? realpathSync(path) : '', exists, contentDigest };
+}
+
+function runShell(command: string, timeoutMs: number, signal: AbortSignal): Promise<CommandEnding> {
+  const child = spawn('/bin/sh', ['-c', command], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+  const output = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  child.stdout.on('data', (chunk: Buffer) => output.stdout.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => output.stderr.push(chunk));
+  let killedBy: 'timeout' | 'stop' | undefined;
+  const kill = (by: 'timeout' | 'stop') => {
+    killedBy = by;
+    if (child.pid) process.kill(-child.pid, 'SIGKILL');
+  };
+  const timer = setTimeout(() => kill('timeout'), timeoutMs);
+  signal.addEventListener('abort', () => kill('stop'));
+  return new Promise((resolve) => {
+    child.once('close', (code, signalName) => {
+      clearTimeout(timer);
+      resolve({
+        ending: signalName ? 'killed' : 'exited',
+        exitCode: code ?? 0,
+        signal: signalName ?? '',
+        ...(killedBy ? { killedBy } : {}),
+        stdout: Buffer.concat(output.stdout),
+        stderr: Buffer.concat(output.stderr),
+        truncatedBytes: 0,
+        violations: [],
+        backend: 'plain-shell',
+      });
+    });
+  });
+}
+
+/** Plain processes and files without any sandbox: for tests of the order path only. */
+export const shellTools: HostTools = {
+  bash: (args, limits) => runShell(args.command, limits.timeoutMs, limits.signal),
+  read: async ({ path }) => {
+    try {
+      return ok(new Uint8Array(readFileSync(path)));
+    } catch (error) {
+      return err(failed(error));
+    }
+  },
+  write: async ({ path, content }) => {
+    writeFileSync(path, content);
+    return ok(undefined);
+  },
+  inspect: async (call, { pathsOnly }) => {
+    if (call.tool === 'bash') return ok({ paths: [], diff: '' });
+    const diff = call.tool === 'write' && !pathsOnly ? `+${call.args.content}` : '';
+    return ok({ paths: [factOf(call.args.path)], diff });
+  },
+  facts: async (paths) => ok(paths.map(factOf)),
+  selfTest: async () => ({ backends: ['plain-shell'], reason: '' }),
+  close: async () => undefined,
+};
