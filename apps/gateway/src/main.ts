@@ -1,5 +1,5 @@
-import { FaultError } from '@countersign/kernel';
+import { loadConfig, runService } from '@countersign/service-kit';
+import { gatewayConfigSchema } from './config.ts';
+import { startGateway } from './service.ts';
 
-throw new FaultError('the gateway is not built yet; nothing was started', {
-  code: 'countersign.product.unimplemented',
-});
+await runService({ name: 'gateway', start: (logger) => startGateway(loadConfig(gatewayConfigSchema), logger) });

@@ -1,0 +1,55 @@
+import { EnvelopeKind, Heartbeat, openEnvelope } from '@countersign/protocol';
+import type { Members } from '../record/members.ts';
+
+const VALID_MS = 30_000;
+/** A host without a heartbeat for this long is away. */
+const AWAY_MS = 12_000;
+
+export type HostState = { readonly heartbeat: Heartbeat; readonly seenMs: number; readonly sequence: bigint };
+
+/** Live state of the hosts, from their signed heartbeats. */
+export class Hosts {
+  readonly #members: Members;
+  readonly #states = new Map<string, HostState>();
+
+  constructor(members: Members) {
+    this.#members = members;
+  }
+
+  /** Takes a message of `cs.v1.heartbeat.<host>`; anything not signed by that enrolled host is dropped. */
+  take(subject: string, bytes: Uint8Array, nowMs: number): void {
+    const id = subject.split('.').at(-1) ?? '';
+    const member = this.#members.knownHost(id);
+    if (!member) return;
+    const opened = openEnvelope(bytes, {
+      kind: EnvelopeKind.HEARTBEAT,
+      subject,
+      issuer: member.sign_key,
+      nowMs,
+      maxAgeMs: VALID_MS,
+    });
+    if (!opened.ok || opened.value.sequence <= (this.#states.get(id)?.sequence ?? -1n)) return;
+    const heartbeat = Heartbeat.decode(opened.value.body);
+    if (heartbeat.host === id) this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence });
+  }
+
+  /** The newest heartbeat of a host that is not away. */
+  present(id: string, nowMs: number): Heartbeat | undefined {
+    const state = this.#states.get(id);
+    return state && nowMs - state.seenMs <= AWAY_MS ? state.heartbeat : undefined;
+  }
+
+  /** Every enrolled host as a person sees it. */
+  list(nowMs: number): { host: string; ready: boolean; reason: string; backends: string[]; running: number }[] {
+    return this.#members.hosts().map(({ id }) => {
+      const heartbeat = this.present(id, nowMs);
+      return {
+        host: id,
+        ready: heartbeat?.ready ?? false,
+        reason: heartbeat ? heartbeat.reason : 'no heartbeat was received',
+        backends: heartbeat?.backends ?? [],
+        running: heartbeat?.running ?? 0,
+      };
+    });
+  }
+}

@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto';
+import { err, ok, type Result } from '@countersign/kernel';
+import {
+  EnvelopeKind,
+  type Identity,
+  InspectReply,
+  InspectRequest,
+  openEnvelope,
+  sealTo,
+  signEnvelope,
+  subjects,
+} from '@countersign/protocol';
+import type { NatsConnection } from '@countersign/service-kit';
+import type { Member } from '../record/members.ts';
+
+const TIMEOUT_MS = 5_000;
+const VALID_MS = 30_000;
+
+export type Inspection = {
+  readonly paths: readonly { path: string; realPath: string; exists: boolean; contentDigest: Uint8Array }[];
+  readonly diff: string;
+};
+export type InspectError = {
+  readonly kind: 'unavailable' | 'refused';
+  readonly code: string;
+  readonly message: string;
+};
+
+export type InspectCall = {
+  readonly callId: string;
+  readonly tool: string;
+  readonly project: string;
+  /** Encoded CallPayload. */
+  readonly payload: Uint8Array;
+  readonly pathsOnly: boolean;
+};
+
+/** Asks the host for facts of a call. The reply must be signed by that host and repeat call id and nonce. */
+export async function inspect(
+  parts: { connection: NatsConnection; identity: Identity; control: Identity; host: Member },
+  call: InspectCall,
+): Promise<Result<Inspection, InspectError>> {
+  const { connection, identity, control, host } = parts;
+  const nonce = new Uint8Array(randomBytes(32));
+  const subject = subjects.inspect(host.id);
+  const { callId, tool, project, pathsOnly } = call;
+  const sealedPayload = await sealTo(host.seal_key, call.payload, callId);
+  const body = InspectRequest.encode({ callId, nonce, tool, project, sealedPayload, pathsOnly }).finish();
+  const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
+  let data: Uint8Array;
+  try {
+    const request = signEnvelope(identity, { kind: EnvelopeKind.INSPECT_REQUEST, subject, body, nowMs: Date.now() });
+    data = (await connection.request(subject, request, { timeout: TIMEOUT_MS })).data;
+  } catch {
+    return unavailable(`host \`${host.id}\` did not answer the inspection`);
+  }
+  const opened = openEnvelope(data, {
+    kind: EnvelopeKind.INSPECT_REPLY,
+    subject,
+    issuer: host.sign_key,
+    nowMs: Date.now(),
+    maxAgeMs: VALID_MS,
+  });
+  if (!opened.ok) return unavailable(`answer of host \`${host.id}\` does not verify: ${opened.error.message}`);
+  const reply = InspectReply.decode(opened.value.body);
+  if (reply.callId !== callId || Buffer.compare(reply.nonce, nonce) !== 0)
+    return unavailable('answer is for another inspection');
+  if (reply.errorCode !== '') return err({ kind: 'refused', code: reply.errorCode, message: reply.errorMessage });
+  const diff =
+    reply.sealedDiff.length === 0 ? '' : new TextDecoder().decode(await control.open(reply.sealedDiff, callId));
+  return ok({ paths: reply.paths, diff });
+}

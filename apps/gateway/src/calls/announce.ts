@@ -1,0 +1,61 @@
+import { type CallState, isTerminal } from '@countersign/kernel';
+import { CallEvent, type CallRecord, EnvelopeKind, sealTo, signEnvelope, subjects } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+
+type EventFacts = Partial<Parameters<typeof CallEvent.fromPartial>[0]> & {
+  readonly type: string;
+  readonly sessionId: string;
+};
+
+/** Publishes a signed event to an agent; lost ones are asked for again by resending the call. */
+export function tellAgent(gateway: Gateway, agent: string, facts: EventFacts): void {
+  const subject = subjects.event(agent, facts.sessionId);
+  const body = CallEvent.encode(CallEvent.fromPartial({ ...facts, atMs: BigInt(gateway.now()) })).finish();
+  const message = signEnvelope(gateway.identity, { kind: EnvelopeKind.EVENT, subject, body, nowMs: gateway.now() });
+  gateway.broker.connection.publish(subject, message);
+}
+
+/** A call as lists and event streams show it: masked text only. */
+export const callSummary = (record: CallRecord) => ({
+  callId: record.callId,
+  agent: record.agent,
+  sessionId: record.sessionId,
+  host: record.host,
+  tool: record.tool,
+  action: record.action,
+  summary: record.summary,
+  state: record.state,
+  receivedMs: Number(record.receivedMs),
+  deadlineMs: Number(record.deadlineMs),
+  ...(record.decidedBy === '' ? {} : { decidedBy: record.decidedBy, decidedByName: record.decidedByName }),
+  ...(record.reason === '' ? {} : { reason: record.reason }),
+});
+
+/** The result of a call, sealed to its agent; empty when there is none or the agent is gone. */
+async function resultFor(gateway: Gateway, record: CallRecord): Promise<Uint8Array> {
+  if (record.sealedResult.length === 0) return new Uint8Array();
+  const member = await gateway.members.find('agent', record.agent);
+  if (!member) return new Uint8Array();
+  const result = await gateway.control.open(record.sealedResult, record.orderId);
+  return sealTo(member.seal_key, result, record.callId);
+}
+
+/** Tells agent and desk the present state of a call, as the record has it. */
+export async function announce(gateway: Gateway, callId: string, code = ''): Promise<CallRecord | undefined> {
+  const record = await gateway.audit.getCall('', callId);
+  if (!record) return undefined;
+  const terminal = isTerminal(record.state as CallState);
+  tellAgent(gateway, record.agent, {
+    type: 'call.state',
+    callId,
+    sessionId: record.sessionId,
+    state: record.state,
+    decidedBy: record.decidedBy,
+    reason: record.reason,
+    code,
+    sealedResult: terminal ? await resultFor(gateway, record) : new Uint8Array(),
+  });
+  const name = record.state === 'pending' ? 'approval_request' : 'call';
+  gateway.hub.emit(name, callSummary(record));
+  return record;
+}

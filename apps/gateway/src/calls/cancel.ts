@@ -1,0 +1,60 @@
+import type { CallState } from '@countersign/kernel';
+import { Control, EnvelopeKind, ERROR_CODES, signEnvelope, subjects } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { maskText } from '../masking.ts';
+import { callEntry } from '../record/entries.ts';
+import { announce } from './announce.ts';
+import { UNSTARTED } from './submit.ts';
+
+export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
+
+let lastSequence = 0n;
+
+/** Asks a host to stop what runs or waits of an order. The terminal state comes from the host or from expiry. */
+function askToStop(gateway: Gateway, host: string, control: { callId: string; orderId: string; reason: string }): void {
+  const subject = subjects.control(host);
+  const nowMs = gateway.now();
+  const floor = BigInt(nowMs) * 1_000n;
+  lastSequence = lastSequence >= floor ? lastSequence + 1n : floor;
+  const body = Control.encode({ action: 'stop', ...control }).finish();
+  gateway.broker.connection.publish(
+    subject,
+    signEnvelope(gateway.identity, { kind: EnvelopeKind.CONTROL, subject, body, nowMs, sequence: lastSequence }),
+  );
+}
+
+/** Cancels a waiting call, or asks the host to stop a dispatched or running one. Repeating it changes nothing more. */
+export async function cancelCall(
+  gateway: Gateway,
+  agent: string,
+  callId: string,
+  by: string,
+  reason: string,
+): Promise<CancelOutcome> {
+  const record = await gateway.audit.getCall(agent, callId);
+  if (!record) return 'not_found';
+  const nowMs = gateway.now();
+  const detail = { detail: { by, reason: maskText(reason) } };
+  const requested = callEntry({ callId, type: 'call.cancel_requested', nowMs, body: detail });
+  if (UNSTARTED.includes(record.state as CallState)) {
+    const closed = callEntry({
+      callId,
+      type: 'call.closed',
+      toState: 'cancelled',
+      nowMs,
+      body: { detail: { state: 'cancelled', by } },
+    });
+    const reply = await gateway.audit.append({ entries: [requested, closed], reason: maskText(reason) });
+    await announce(gateway, callId);
+    if (!reply.refusal) {
+      gateway.hub.emit('approval_resolved', { callId, state: 'cancelled' });
+      return 'cancelled';
+    }
+    if (reply.refusal.code !== ERROR_CODES.auditLost) return 'ended';
+    return cancelCall(gateway, agent, callId, by, reason);
+  }
+  if (!['dispatched', 'running', 'backgrounded'].includes(record.state)) return 'ended';
+  await gateway.audit.append({ entries: [requested] });
+  askToStop(gateway, record.orderHost, { callId, orderId: record.orderId, reason: maskText(reason) });
+  return 'stop_requested';
+}

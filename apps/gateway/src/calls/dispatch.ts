@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import { FaultError, makeId } from '@countersign/kernel';
+import {
+  type CallRecord,
+  EnvelopeKind,
+  ERROR_CODES,
+  type Receipt,
+  sealTo,
+  signEnvelope,
+  subjects,
+  WorkOrder,
+} from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { readView } from './view.ts';
+
+/** An order may start for this long after it was handed out. */
+export const ORDER_VALID_MS = 120_000;
+
+/** Identifiers of a dispatch, chosen before the append that records it. */
+export const newOrder = (gateway: Gateway, host: string) => ({
+  orderId: makeId('ord', gateway.now(), randomBytes),
+  orderHost: host,
+  orderExpiresAtMs: BigInt(gateway.now() + ORDER_VALID_MS),
+});
+
+/**
+ * Publishes the order of a dispatched call, built from the record alone, so that a repetition is the same order. Resolves
+ * after the stream took it. INVARIANT: needs the receipt, which exists only after the decision and dispatch are durable.
+ */
+export async function publishOrder(gateway: Gateway, record: CallRecord, receipt: Receipt): Promise<void> {
+  const host = await gateway.members.find('host', record.orderHost);
+  const view = readView(record.view);
+  const session = await gateway.sessions.find(record.sessionId);
+  if (!host || !view || !session || receipt.orderId !== record.orderId) {
+    throw new FaultError('a dispatched call lacks host, view or session', { code: ERROR_CODES.internal });
+  }
+  const payload = await gateway.control.open(record.sealedPayload, record.callId);
+  const order = WorkOrder.fromPartial({
+    orderId: record.orderId,
+    callId: record.callId,
+    agent: record.agent,
+    sessionId: record.sessionId,
+    host: record.orderHost,
+    tool: record.tool,
+    project: session.session.project,
+    profile: view.profile,
+    callDigest: record.callDigest,
+    obligations: {
+      denyRead: view.obligations.deny_read,
+      denyWrite: view.obligations.deny_write,
+      timeoutMs: BigInt(view.obligations.timeout_ms),
+    },
+    preconditions: view.preconditions.map((item) => ({
+      path: item.path,
+      realPath: item.real_path,
+      contentDigest: Buffer.from(item.content_digest, 'hex'),
+    })),
+    expiresAtMs: record.orderExpiresAtMs,
+    sealedPayload: await sealTo(host.seal_key, payload, record.orderId),
+    receipt,
+    traceparent: record.traceparent,
+    canonicalEnvelope: record.canonicalEnvelope,
+  });
+  const subject = subjects.work(record.orderHost);
+  const body = WorkOrder.encode(order).finish();
+  const message = signEnvelope(gateway.identity, { kind: EnvelopeKind.ORDER, subject, body, nowMs: gateway.now() });
+  await gateway.broker.jetstream.publish(subject, message);
+}
+
+/** Publishes the order of a call that is recorded as dispatched. Does nothing in any other state. */
+export async function publishRecorded(gateway: Gateway, callId: string): Promise<void> {
+  const record = await gateway.audit.getCall('', callId);
+  if (record?.state !== 'dispatched') return;
+  const receipt = await gateway.audit.getReceipt(callId);
+  if (receipt) await publishOrder(gateway, record, receipt);
+}

@@ -1,0 +1,109 @@
+import { err, ok, type Result } from '@countersign/kernel';
+import { actionOf, type Decision } from '@countersign/policy';
+import { ERROR_CODES } from '@countersign/protocol';
+import { type Inspection, inspect } from '../broker/inspect.ts';
+import type { Gateway } from '../context.ts';
+import { maskText } from '../masking.ts';
+import type { Session } from '../record/sessions.ts';
+import type { CallRefusal, ParsedCall } from './parse-call.ts';
+import type { View } from './view.ts';
+
+/** Wall-clock limit of a command without one of its own; sandbox.md. */
+const DEFAULT_TIMEOUT_MS = 120_000;
+const MAX_TIMEOUT_MS = 600_000;
+
+/** The engine's answer for a call and everything an approver would see. */
+export type Evaluation = {
+  readonly decision: Decision;
+  readonly action: string;
+  readonly view: View;
+  readonly summary: string;
+};
+
+const isFileTool = (call: ParsedCall): boolean => call.tool === 'read' || call.tool === 'write';
+
+function viewOf(call: ParsedCall, decision: Decision, inspection: Inspection | undefined): View {
+  const asked = typeof call.args.timeout_ms === 'number' ? call.args.timeout_ms : DEFAULT_TIMEOUT_MS;
+  const first = inspection?.paths[0];
+  return {
+    reasons: decision.reasons.map(maskText),
+    profile: decision.obligations.profile,
+    ...(first ? { realPath: first.realPath } : {}),
+    ...(inspection?.diff ? { diff: inspection.diff.split('\n').map(maskText).join('\n') } : {}),
+    obligations: {
+      deny_read: [...decision.obligations.denyRead],
+      deny_write: [...decision.obligations.denyWrite],
+      timeout_ms: Math.min(asked, MAX_TIMEOUT_MS),
+    },
+    preconditions: (inspection?.paths ?? []).map((fact) => ({
+      path: fact.path,
+      real_path: fact.exists ? fact.realPath : '',
+      content_digest: fact.exists ? Buffer.from(fact.contentDigest).toString('hex') : '',
+    })),
+  };
+}
+
+const summaryOf = (call: ParsedCall): string => {
+  const main = call.args.command ?? call.args.path;
+  return `${call.tool} ${typeof main === 'string' ? main : ''}`.trim();
+};
+
+/** A refusal of the host that stands as a denial: the path belongs to Countersign itself or lies where no call may reach. */
+const isHostDenial = (code: string): boolean =>
+  code === ERROR_CODES.privatePath || code === ERROR_CODES.badRoot || code === ERROR_CODES.badOwner;
+
+const denial = (message: string): Decision => ({
+  effect: 'deny',
+  reasons: [message],
+  decidingRules: [],
+  obligations: { profile: 'read-only', denyRead: [], denyWrite: [], hosts: [] },
+  ignoredWidenings: [],
+  askKinds: [],
+});
+
+/**
+ * Decides a call. File tools get the host's real paths first; without them nothing is decided, because no path rule could
+ * be kept. The same facts become preconditions of the order.
+ */
+export async function evaluate(
+  gateway: Gateway,
+  session: Session,
+  call: ParsedCall,
+): Promise<Result<Evaluation, CallRefusal>> {
+  const heartbeat = gateway.hosts.present(session.host, gateway.now());
+  const host = await gateway.members.find('host', session.host);
+  if (!heartbeat?.ready || !host) {
+    const reason = heartbeat?.reason ?? 'no heartbeat';
+    return err({ code: ERROR_CODES.hostUnavailable, message: `host \`${session.host}\` is not ready: ${reason}` });
+  }
+  const action = actionOf(call.tool) ?? 'execute';
+  const summary = summaryOf(call);
+  let inspection: Inspection | undefined;
+  if (isFileTool(call)) {
+    const found = await inspect(
+      { connection: gateway.broker.connection, identity: gateway.identity, control: gateway.control, host },
+      {
+        callId: call.submit.callId,
+        tool: call.tool,
+        project: session.project,
+        payload: call.payload,
+        pathsOnly: call.tool === 'read',
+      },
+    );
+    if (!found.ok && isHostDenial(found.error.code)) {
+      const decision = denial(found.error.message);
+      return ok({ decision, action, view: viewOf(call, decision, undefined), summary });
+    }
+    if (!found.ok) return err({ code: ERROR_CODES.hostUnavailable, message: found.error.message });
+    inspection = found.value;
+  }
+  const realpaths = Object.fromEntries((inspection?.paths ?? []).map((fact) => [fact.path, fact.realPath]));
+  const { tighten, tightenSource } = call.submit;
+  const decision = gateway.policy.decide(
+    session,
+    { tool: call.tool, args: call.args, tighten, tightenSource },
+    heartbeat,
+    realpaths,
+  );
+  return ok({ decision, action, view: viewOf(call, decision, inspection), summary });
+}

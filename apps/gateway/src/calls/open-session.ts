@@ -1,0 +1,68 @@
+import { isSubjectToken } from '@countersign/kernel';
+import { ERROR_CODES, type ErrorCode, type SessionOpen } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import type { Member } from '../record/members.ts';
+import type { Session } from '../record/sessions.ts';
+import { tellAgent } from './announce.ts';
+
+const MAX_TEXT = 20_000;
+const PERMISSION_MODES = new Set(['strict', 'dev', 'networked', 'yolo']);
+const APPROVAL_MODES = new Set(['manual', 'auto', 'full_access']);
+
+type Refusal = { readonly code: ErrorCode; readonly message: string };
+
+function check(gateway: Gateway, member: Member, request: SessionOpen, session: Session): Refusal | undefined {
+  const invalid = (message: string) => ({ code: ERROR_CODES.invalidArguments, message });
+  if (!PERMISSION_MODES.has(session.permission_mode))
+    return invalid(`permission mode \`${session.permission_mode.slice(0, 40)}\` is not known`);
+  if (!APPROVAL_MODES.has(session.approval_mode))
+    return invalid(`approval mode \`${session.approval_mode.slice(0, 40)}\` is not known`);
+  if (request.requestText.length > MAX_TEXT) return invalid(`request text is over ${MAX_TEXT} characters`);
+  const above = gateway.policy.ceiling(session.permission_mode, session.approval_mode);
+  if (above) return { code: ERROR_CODES.ceiling, message: above };
+  if (!member.hosts.includes(request.host))
+    return {
+      code: ERROR_CODES.unknownRoot,
+      message: `host \`${request.host.slice(0, 64)}\` is not enrolled for this agent`,
+    };
+  if (!(member.roots[request.host] ?? []).includes(request.project)) {
+    return {
+      code: ERROR_CODES.unknownRoot,
+      message: `project \`${request.project.slice(0, 200)}\` is not an enrolled root; have an operator trust the folder`,
+    };
+  }
+  return undefined;
+}
+
+/** Opens a session for an agent, at the managed defaults or stricter, and tells the agent. Repeating it gives the same answer. */
+export async function openSession(gateway: Gateway, member: Member, request: SessionOpen): Promise<void> {
+  if (!isSubjectToken(request.sessionId)) return;
+  const { sessionId } = request;
+  const answer = (type: string, facts: object = {}) => tellAgent(gateway, member.id, { type, sessionId, ...facts });
+  const existing = await gateway.sessions.find(sessionId);
+  if (existing) {
+    const own = existing.session.agent === member.id && existing.session.state === 'open';
+    return own
+      ? answer('session.opened')
+      : answer('session.refused', { code: ERROR_CODES.unknownSession, reason: 'session id is taken or closed' });
+  }
+  const session: Session = {
+    id: sessionId,
+    agent: member.id,
+    principal: member.principal,
+    host: request.host,
+    project: request.project,
+    permission_mode: (request.permissionMode || gateway.policy.defaultMode) as Session['permission_mode'],
+    approval_mode: (request.approvalMode || 'manual') as Session['approval_mode'],
+    eternal: false,
+    model: { provider: request.modelProvider, name: request.modelName },
+    request_text: request.requestText,
+    state: 'open',
+    labels: {},
+  };
+  const refusal = check(gateway, member, request, session);
+  if (refusal) return answer('session.refused', { code: refusal.code, reason: refusal.message });
+  const failed = await gateway.sessions.open(session, gateway.now());
+  if (failed) return answer('session.refused', { code: ERROR_CODES.auditConflict, reason: failed });
+  answer('session.opened');
+}

@@ -1,0 +1,108 @@
+import { isCallState, isTerminal, isTransitionAllowed } from '@countersign/kernel';
+import { type CallRecord, EnvelopeKind, Outcome, openEnvelope } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { maskText } from '../masking.ts';
+import { callEntry } from '../record/entries.ts';
+import { announce } from './announce.ts';
+
+/** Entry type of each state that a host may report. */
+const ENTRY_TYPES: Readonly<Record<string, string>> = {
+  running: 'exec.started',
+  backgrounded: 'exec.backgrounded',
+  done: 'exec.finished',
+  failed: 'exec.finished',
+  timed_out: 'exec.finished',
+  stopped: 'exec.finished',
+  interrupted: 'exec.interrupted',
+  refused: 'exec.refused',
+  expired: 'exec.refused',
+  withdrawn: 'exec.refused',
+};
+
+/** The part of a report that the record does not have yet, in order; stops at the first step outside the table. */
+function newSteps(record: CallRecord, outcome: Outcome): { type: string; state: string; atMs: number }[] {
+  const steps: { type: string; state: string; atMs: number }[] = [];
+  let state = record.state;
+  for (const report of outcome.reports) {
+    const type = ENTRY_TYPES[report.state];
+    if (report.state === state || type === undefined) continue;
+    if (!isCallState(state) || !isCallState(report.state) || !isTransitionAllowed(state, report.state)) break;
+    state = report.state;
+    steps.push({ type, state, atMs: Number(report.atMs) });
+  }
+  return steps;
+}
+
+async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outcome): Promise<void> {
+  const steps = newSteps(record, outcome);
+  const last = steps.at(-1);
+  if (!last) return;
+  const { callId } = record;
+  const nowMs = gateway.now();
+  const ran = steps.some(({ state }) => state === 'running');
+  const differs =
+    ran && outcome.executedDigest.length > 0 && Buffer.compare(outcome.executedDigest, record.callDigest) !== 0;
+  if (differs)
+    gateway.logger.error(
+      { call: callId, host: outcome.host },
+      'ALARM: executed arguments differ from the approved ones',
+    );
+  const reason = maskText(outcome.reason);
+  const detail = {
+    order: outcome.orderId,
+    state: last.state,
+    backend: outcome.backend,
+    reason,
+    code: outcome.code,
+    violations: outcome.violations.map(maskText).slice(0, 50),
+    executed: Buffer.from(outcome.executedDigest).toString('hex'),
+  };
+  const entries = steps.map((step) =>
+    callEntry({
+      callId,
+      type: step.type,
+      attempt: outcome.orderId,
+      toState: step.state,
+      nowMs: step.atMs,
+      body: { host: outcome.host, detail: { ...detail, state: step.state } },
+    }),
+  );
+  if (isCallState(last.state) && isTerminal(last.state)) {
+    entries.push(callEntry({ callId, type: 'call.closed', nowMs, body: { detail: { state: last.state } } }));
+  }
+  const reply = await gateway.audit.append({ entries, sealedResult: outcome.sealedResult, reason });
+  if (reply.refusal)
+    gateway.logger.warn(
+      { code: reply.refusal.code, call: callId },
+      'outcome was not recorded; the record has moved on',
+    );
+  await announce(gateway, callId, outcome.code);
+}
+
+/** Takes a message of `cs.v1.outcome.<host>`: signed by that host, about an order that the record gave to it. */
+export async function takeOutcome(gateway: Gateway, subject: string, bytes: Uint8Array): Promise<void> {
+  const id = subject.split('.').at(-1) ?? '';
+  const host = await gateway.members.find('host', id);
+  if (!host) return gateway.logger.warn({ subject }, 'outcome of an unknown host');
+  const opened = openEnvelope(bytes, {
+    kind: EnvelopeKind.OUTCOME,
+    subject,
+    issuer: host.sign_key,
+    nowMs: gateway.now(),
+  });
+  if (!opened.ok) return gateway.logger.warn({ subject, code: opened.error.code }, 'outcome is refused');
+  let outcome: Outcome;
+  try {
+    outcome = Outcome.decode(opened.value.body);
+  } catch {
+    return gateway.logger.warn({ subject }, 'outcome is malformed');
+  }
+  const record = await gateway.audit.getCall('', outcome.callId);
+  if (!record || record.orderId !== outcome.orderId || record.orderHost !== id || outcome.host !== id) {
+    return gateway.logger.warn(
+      { subject, call: outcome.callId.slice(0, 64) },
+      'outcome is not about an order of this host',
+    );
+  }
+  await recordOutcome(gateway, record, outcome);
+}

@@ -1,0 +1,245 @@
+import type { CallState } from '@countersign/kernel';
+import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { maskLine, maskText } from '../masking.ts';
+import { callEntry, json } from '../record/entries.ts';
+import type { Member } from '../record/members.ts';
+import type { VersionedSession } from '../record/sessions.ts';
+import { announce, tellAgent } from './announce.ts';
+import { newOrder, publishRecorded } from './dispatch.ts';
+import { type Evaluation, evaluate } from './evaluate.ts';
+import { reviewCall } from './guardian.ts';
+import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
+
+/** Waiting time of a call without a deadline of its own, and the longest one; architecture.md. */
+const DEFAULT_WAIT_MS = 3_600_000;
+const MAX_WAIT_MS = 7 * 24 * 3_600_000;
+
+type Outcome = {
+  readonly effect: 'allow' | 'ask' | 'deny';
+  readonly decidedBy: string;
+  readonly name: string;
+  readonly reasons: readonly string[];
+};
+
+/** Records an invalid call, so that a resend gets the same answer, and tells the agent why. */
+async function reject(gateway: Gateway, member: Member, submit: CallSubmit, refusal: CallRefusal): Promise<void> {
+  const nowMs = gateway.now();
+  const { callId, sessionId } = submit;
+  const reason = maskText(refusal.message);
+  const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
+  const reply = await gateway.audit.append({
+    call: {
+      callId,
+      agent: member.id,
+      sessionId,
+      tool: maskLine(submit.tool).slice(0, 80),
+      principal: member.principal,
+      summary: 'invalid call',
+    },
+    entries: [
+      entry('call.received', 'received', { agent: { id: member.id } }),
+      entry('call.rejected', 'rejected', { detail: { code: refusal.code, reason } }),
+      entry('call.closed', '', { detail: { state: 'rejected' } }),
+    ],
+    reason,
+  });
+  if (reply.refusal && reply.refusal.state === '') {
+    tellAgent(gateway, member.id, {
+      type: 'call.state',
+      callId,
+      sessionId,
+      state: 'rejected',
+      reason,
+      code: refusal.code,
+    });
+    return;
+  }
+  await announce(gateway, callId, refusal.code);
+}
+
+const draftOf = (
+  member: Member,
+  found: VersionedSession,
+  call: ParsedCall,
+  evaluation: Evaluation,
+  nowMs: number,
+): Partial<CallDraft> => {
+  const deadline = Number(call.submit.deadlineMs) || nowMs + DEFAULT_WAIT_MS;
+  return {
+    callId: call.submit.callId,
+    agent: member.id,
+    sessionId: found.session.id,
+    host: found.session.host,
+    tool: call.tool,
+    action: evaluation.action,
+    summary: maskLine(evaluation.summary),
+    callDigest: call.digest,
+    deadlineMs: BigInt(Math.min(deadline, nowMs + MAX_WAIT_MS)),
+    queue: member.queues[0] ?? 'default',
+    principal: member.principal,
+    sealedPayload: call.submit.sealedPayload,
+    canonicalEnvelope: call.canonical,
+    traceparent: call.submit.traceparent,
+  };
+};
+
+/** What comes of the engine's answer in this session's approval mode. */
+async function outcomeOf(
+  gateway: Gateway,
+  found: VersionedSession,
+  call: ParsedCall,
+  evaluation: Evaluation,
+): Promise<Outcome> {
+  const { decision } = evaluation;
+  const decidedBy = decision.decidingRules.length > 0 ? 'rule' : 'mode';
+  if (decision.effect === 'allow' || decision.effect === 'deny') {
+    return {
+      effect: decision.effect,
+      decidedBy: decision.effect === 'deny' ? 'rule' : decidedBy,
+      name: decision.decidingRules[0] ?? 'mode table',
+      reasons: decision.reasons,
+    };
+  }
+  const liftable = decision.askKinds.every((kind) => kind === 'table' || kind === 'risky');
+  if (found.session.approval_mode !== 'auto' || !liftable) {
+    return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
+  }
+  const verdict = await reviewCall(gateway, found.session, call, evaluation);
+  return {
+    effect: verdict.approve ? 'allow' : 'deny',
+    decidedBy: 'guardian',
+    name: verdict.name,
+    reasons: [verdict.reason],
+  };
+}
+
+async function record(
+  gateway: Gateway,
+  member: Member,
+  found: VersionedSession,
+  call: ParsedCall,
+  evaluation: Evaluation,
+): Promise<AppendReply> {
+  const nowMs = gateway.now();
+  const outcome = await outcomeOf(gateway, found, call, evaluation);
+  const { callId } = call.submit;
+  const reason = maskText(outcome.reasons.join('; '));
+  const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
+  const tool = {
+    name: call.tool,
+    action: evaluation.action,
+    args_commitment: Buffer.from(call.digest).toString('hex'),
+  };
+  const context = {
+    session: found.session.id,
+    host: found.session.host,
+    agent: { id: member.id, on_behalf_of: member.principal },
+    tool,
+  };
+  const decided = {
+    ...context,
+    decision: {
+      effect: outcome.effect,
+      decided_by: outcome.decidedBy,
+      rules: evaluation.decision.decidingRules,
+      policy_digest: gateway.policy.digest,
+      reason,
+    },
+  };
+  const base = {
+    call: draftOf(member, found, call, evaluation, nowMs),
+    view: json(evaluation.view),
+    freezeEpoch: gateway.freezeEpoch(),
+    sessionVersion: found.version,
+    sessionId: found.session.id,
+    reason,
+  };
+  const received = entry('call.received', 'received', {
+    ...context,
+    ...(call.submit.traceparent === '' ? {} : { trace: call.submit.traceparent }),
+  });
+  if (outcome.effect === 'ask') {
+    return gateway.audit.append({
+      ...base,
+      entries: [received, entry('approval.requested', 'pending', { ...context, detail: { reasons: [reason] } })],
+    });
+  }
+  const names = { decidedBy: outcome.decidedBy, decidedByName: outcome.name };
+  if (outcome.effect === 'deny') {
+    return gateway.audit.append({
+      ...base,
+      ...names,
+      entries: [
+        received,
+        entry('decision', 'denied', decided),
+        entry('call.closed', '', { detail: { state: 'denied' } }),
+      ],
+    });
+  }
+  const order = newOrder(gateway, found.session.host);
+  const dispatched = entry('dispatch.sent', 'dispatched', { host: order.orderHost, detail: { order: order.orderId } });
+  return gateway.audit.append({
+    ...base,
+    ...names,
+    ...order,
+    entries: [received, entry('decision', 'approved', decided), dispatched],
+  });
+}
+
+async function findSession(gateway: Gateway, member: Member, sessionId: string): Promise<VersionedSession | undefined> {
+  const found = await gateway.sessions.find(sessionId);
+  return found?.session.agent === member.id && found.session.state === 'open' ? found : undefined;
+}
+
+/**
+ * Takes one submitted call to its first lasting state: rejected, denied, waiting or dispatched. A call that is in the
+ * record already is answered from it. Rejects only when the record cannot be reached; the message then comes again.
+ */
+export async function submitCall(gateway: Gateway, member: Member, submit: CallSubmit): Promise<void> {
+  const known = await gateway.audit.getCall('', submit.callId);
+  if (known && known.agent !== member.id) {
+    const { callId, sessionId } = submit;
+    const reason = 'call id is taken; choose another';
+    return tellAgent(gateway, member.id, {
+      type: 'call.state',
+      callId,
+      sessionId,
+      state: 'rejected',
+      reason,
+      code: ERROR_CODES.auditConflict,
+    });
+  }
+  if (known) {
+    await announce(gateway, submit.callId);
+    return;
+  }
+  const found = await findSession(gateway, member, submit.sessionId);
+  const unknownSession = {
+    code: ERROR_CODES.unknownSession,
+    message: `session \`${submit.sessionId.slice(0, 80)}\` is not open for this agent; open one first`,
+  };
+  if (!found) return reject(gateway, member, submit, unknownSession);
+  const parsed = await parseCall(submit, member, gateway.control);
+  if (!parsed.ok) return reject(gateway, member, submit, parsed.error);
+  const evaluation = await evaluate(gateway, found.session, parsed.value);
+  if (!evaluation.ok) return reject(gateway, member, submit, evaluation.error);
+  const { decision } = evaluation.value;
+  if (decision.effect === 'error') {
+    return reject(gateway, member, submit, {
+      code: ERROR_CODES.invalidArguments,
+      message: decision.reasons.join('; '),
+    });
+  }
+  const reply = await record(gateway, member, found, parsed.value, evaluation.value);
+  if (reply.refusal) {
+    // Session or freeze moved on, or another gateway was first: the redelivered message is judged anew.
+    gateway.logger.info({ code: reply.refusal.code, call: submit.callId }, 'decision was not recorded; deciding again');
+    throw new Error('decision was not recorded');
+  }
+  if (reply.receipt) await publishRecorded(gateway, submit.callId);
+  await announce(gateway, submit.callId);
+}
+
+/** States in which nothing has run and a cancel ends the call at once. */
+export const UNSTARTED: readonly CallState[] = ['received', 'pending', 'approved'];

@@ -1,0 +1,72 @@
+import type { CallRecord } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { callEntry } from '../record/entries.ts';
+import { announce } from './announce.ts';
+import { publishRecorded } from './dispatch.ts';
+import { readView } from './view.ts';
+
+const PAGE = 500;
+/** How long after an order's end a report may still come. */
+const GRACE_MS = 60_000;
+/** A dispatched call is sent again when it was silent for this long. */
+const RESEND_MS = 15_000;
+
+async function close(
+  gateway: Gateway,
+  record: CallRecord,
+  step: { type: string; state: string; reason: string; decidedBy?: string },
+): Promise<void> {
+  const { callId } = record;
+  const nowMs = gateway.now();
+  await gateway.audit.append({
+    entries: [
+      callEntry({
+        callId,
+        type: step.type,
+        attempt: 'sweep',
+        toState: step.state,
+        nowMs,
+        body: { detail: { reason: step.reason } },
+      }),
+      callEntry({ callId, type: 'call.closed', nowMs, body: { detail: { state: step.state } } }),
+    ],
+    reason: step.reason,
+  });
+  await announce(gateway, callId);
+  if (record.state === 'pending') gateway.hub.emit('approval_resolved', { callId, state: step.state });
+}
+
+async function sweepDispatched(gateway: Gateway, record: CallRecord): Promise<void> {
+  const nowMs = gateway.now();
+  const expiresMs = Number(record.orderExpiresAtMs);
+  if (nowMs < expiresMs) {
+    if (nowMs - Number(record.updatedMs) > RESEND_MS) await publishRecorded(gateway, record.callId);
+    return;
+  }
+  const timeoutMs = readView(record.view)?.obligations.timeout_ms ?? 0;
+  if (nowMs < expiresMs + timeoutMs + GRACE_MS) return;
+  const reason = `host \`${record.orderHost}\` did not report; whether the call ran is unknown`;
+  await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
+}
+
+/**
+ * One round over unfinished calls: waiting ones past their deadline expire without an approver, dispatched ones are sent
+ * again as the same order, and those without a report by expiry and grace are closed as interrupted.
+ */
+export async function sweepCalls(gateway: Gateway): Promise<void> {
+  let pageToken = '';
+  do {
+    const page = await gateway.audit.listCalls(['received', 'pending', 'approved', 'dispatched'], PAGE, pageToken);
+    for (const record of page.calls) {
+      const late = gateway.now() > Number(record.deadlineMs);
+      if (record.state === 'dispatched') await sweepDispatched(gateway, record);
+      else if (late)
+        await close(gateway, record, {
+          type: 'approval.expired',
+          state: 'expired',
+          reason: 'nobody answered before the deadline',
+        });
+    }
+    pageToken = page.nextPageToken;
+  } while (pageToken !== '');
+}

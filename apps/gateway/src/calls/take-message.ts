@@ -1,0 +1,67 @@
+import { isSubjectToken } from '@countersign/kernel';
+import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionOpen } from '@countersign/protocol';
+import type { Gateway } from '../context.ts';
+import { cancelCall } from './cancel.ts';
+import { openSession } from './open-session.ts';
+import { submitCall } from './submit.ts';
+
+/** Cancels that came before their call; the later call meets them. Bounded, forgotten after ten minutes. */
+const TOMBSTONE_MS = 600_000;
+const MAX_TOMBSTONES = 10_000;
+const tombstones = new WeakMap<Gateway, Map<string, { atMs: number; reason: string }>>();
+
+function tombstonesOf(gateway: Gateway): Map<string, { atMs: number; reason: string }> {
+  const found = tombstones.get(gateway) ?? new Map<string, { atMs: number; reason: string }>();
+  tombstones.set(gateway, found);
+  return found;
+}
+
+function decoded<T>(decode: (bytes: Uint8Array) => T, bytes: Uint8Array): T | undefined {
+  try {
+    return decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Takes a message of `cs.v1.call.<agent>` or `cs.v1.cancel.<agent>`. SECURITY: the sender in the subject, the signing key
+ * and the enrolment must agree; anything else is dropped, since nobody can be answered safely. Rejects when the record
+ * cannot be reached.
+ */
+export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint8Array): Promise<void> {
+  const id = subject.split('.').at(-1) ?? '';
+  const drop = (code: string) => gateway.logger.warn({ subject, code }, 'message is refused');
+  const member = await gateway.members.find('agent', id);
+  if (!member) return drop('unknown_agent');
+  const open = (kind: EnvelopeKind) =>
+    openEnvelope(bytes, { kind, subject, issuer: member.sign_key, nowMs: gateway.now() });
+  if (subject.startsWith('cs.v1.cancel.')) {
+    const opened = open(EnvelopeKind.CANCEL);
+    if (!opened.ok) return drop(opened.error.code);
+    const cancel = decoded((body) => CallCancel.decode(body), opened.value.body);
+    if (!cancel || !isSubjectToken(cancel.callId)) return drop('malformed');
+    const outcome = await cancelCall(gateway, id, cancel.callId, id, cancel.reason.slice(0, 2_000));
+    const waiting = tombstonesOf(gateway);
+    if (outcome === 'not_found' && waiting.size < MAX_TOMBSTONES)
+      waiting.set(`${id}/${cancel.callId}`, { atMs: gateway.now(), reason: cancel.reason.slice(0, 2_000) });
+    return;
+  }
+  const call = open(EnvelopeKind.CALL);
+  if (call.ok) {
+    const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
+    if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
+    await submitCall(gateway, member, submit);
+    const waiting = tombstonesOf(gateway);
+    const tombstone = waiting.get(`${id}/${submit.callId}`);
+    waiting.delete(`${id}/${submit.callId}`);
+    if (tombstone && gateway.now() - tombstone.atMs < TOMBSTONE_MS)
+      await cancelCall(gateway, id, submit.callId, id, tombstone.reason);
+    return;
+  }
+  const session = open(EnvelopeKind.SESSION);
+  if (!session.ok) return drop(call.error.code === 'wrong_kind' ? session.error.code : call.error.code);
+  const request = decoded((body) => SessionOpen.decode(body), session.value.body);
+  if (request) await openSession(gateway, member, request);
+  else drop('malformed');
+}

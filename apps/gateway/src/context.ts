@@ -1,0 +1,31 @@
+import type { GuardianClient, Identity } from '@countersign/protocol';
+import type { Logger, NatsConnection } from '@countersign/service-kit';
+import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import type { Hosts } from './broker/hosts.ts';
+import type { EventHub } from './event-hub.ts';
+import type { PolicyDesk } from './policy-desk.ts';
+import type { AuditLog } from './record/audit-log.ts';
+import type { Members } from './record/members.ts';
+import type { Sessions } from './record/sessions.ts';
+
+/** What the transitions of a call need. */
+export type Gateway = {
+  readonly audit: AuditLog;
+  readonly members: Members;
+  readonly sessions: Sessions;
+  readonly hosts: Hosts;
+  readonly policy: PolicyDesk;
+  readonly guardian: GuardianClient;
+  readonly hub: EventHub;
+  readonly identity: Identity;
+  readonly control: Identity;
+  readonly broker: {
+    readonly connection: NatsConnection;
+    readonly jetstream: JetStreamClient;
+    readonly manager: JetStreamManager;
+  };
+  /** Epoch of the newest verified beat. */
+  readonly freezeEpoch: () => bigint;
+  readonly now: () => number;
+  readonly logger: Logger;
+};

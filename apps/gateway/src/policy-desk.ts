@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto';
+import { FaultError } from '@countersign/kernel';
+import {
+  type Ceilings,
+  DEFAULT_SECURITY,
+  type Decision,
+  decide,
+  type Facts,
+  type Layers,
+  loadPolicySet,
+  type PermissionMode,
+  type PolicySet,
+} from '@countersign/policy';
+import type { Heartbeat } from '@countersign/protocol';
+import type { Session } from './record/sessions.ts';
+
+const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
+
+type PolicyConfig = { readonly permissions: object; readonly ceilings: object; readonly security: object };
+
+/** The organisation's policy and the questions the gateway puts to the engine. */
+export class PolicyDesk {
+  readonly #managed: Layers['managed'] & object;
+  readonly #ceilings: Ceilings;
+  readonly #security: Facts['security'];
+  readonly #sets = new Map<PermissionMode, PolicySet>();
+  readonly defaultMode: PermissionMode;
+  /** Hex SHA-256 of the managed layer; recorded with each decision. */
+  readonly digest: string;
+
+  /** Throws a FaultError that names every bad rule; a set with one bad rule is refused whole. */
+  constructor(config: PolicyConfig) {
+    this.#managed = { ...config.permissions, ceilings: config.ceilings } as Layers['managed'] & object;
+    this.#ceilings = config.ceilings as Ceilings;
+    const security = config.security as Partial<Facts['security']>;
+    this.#security = {
+      auto_allow_bash_if_sandboxed:
+        security.auto_allow_bash_if_sandboxed ?? DEFAULT_SECURITY.auto_allow_bash_if_sandboxed,
+      dangerous_command_guard: security.dangerous_command_guard ?? DEFAULT_SECURITY.dangerous_command_guard,
+      block_private_network: security.block_private_network ?? DEFAULT_SECURITY.block_private_network,
+      hardened_mode: security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode,
+    };
+    this.digest = createHash('sha256').update(JSON.stringify(config)).digest('hex');
+    this.defaultMode = (this.#managed as { mode?: PermissionMode }).mode ?? 'strict';
+    for (const mode of MODES) this.#sets.set(mode, this.#load(mode));
+  }
+
+  /** Why a session may not have these modes; undefined when it may. A session starts at the defaults or stricter. */
+  ceiling(permissionMode: string, approvalMode: string): string | undefined {
+    if (approvalMode === 'full_access' && this.#ceilings.fullAccess !== true)
+      return 'approval mode `full_access` is above the ceiling';
+    if (MODES.indexOf(permissionMode as PermissionMode) > MODES.indexOf(this.defaultMode)) {
+      return `permission mode \`${permissionMode}\` is above the default \`${this.defaultMode}\`; ask for a permission update`;
+    }
+    return undefined;
+  }
+
+  /** The engine's answer for one call of a session. `realpaths` are the host's, or empty. */
+  decide(
+    session: Session,
+    call: { tool: string; args: Readonly<Record<string, unknown>>; tighten: string; tightenSource: string },
+    host: Heartbeat,
+    realpaths: Facts['realpaths'],
+  ): Decision {
+    const set = this.#sets.get(session.permission_mode);
+    if (!set) throw new TypeError(`no policy set for mode \`${session.permission_mode}\``);
+    const effect = call.tighten === 'ask' || call.tighten === 'deny' ? (call.tighten as 'ask' | 'deny') : undefined;
+    const tighten = effect ? { tighten: { effect, source: call.tightenSource } } : {};
+    const facts: Facts = {
+      project: session.project,
+      cwd: typeof call.args.cwd === 'string' ? call.args.cwd : session.project,
+      home: host.home,
+      platform: host.platform.split('-')[0] ?? 'linux',
+      sandboxed: host.backends.some((backend) => backend === 'bubblewrap' || backend === 'seatbelt'),
+      approvalMode: session.approval_mode,
+      eternal: false,
+      security: this.#security,
+      realpaths,
+      caseInsensitive: host.platform.startsWith('darwin'),
+      grants: [],
+    };
+    return decide(set, { tool: call.tool, args: call.args, ...tighten }, facts);
+  }
+
+  #load(mode: PermissionMode): PolicySet {
+    const loaded = loadPolicySet({ managed: this.#managed, session: { mode } });
+    if (loaded.ok) return loaded.value;
+    const problems = loaded.error.map((problem) => `${problem.layer} ${problem.rule}: ${problem.message}`).join('; ');
+    throw new FaultError(`policy is refused: ${problems}`, { code: 'countersign.gateway.bad_policy' });
+  }
+}

@@ -1,0 +1,153 @@
+import { FaultError } from '@countersign/kernel';
+import {
+  type AppendReply,
+  AppendRequest,
+  AuditClient,
+  type CallRecord,
+  type Document,
+  ERROR_CODES,
+  type ExportChunk,
+  type ListCallsReply,
+  type Receipt,
+} from '@countersign/protocol';
+import { grpcClient } from '@countersign/service-kit';
+import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+
+const DEADLINE_MS = 10_000;
+const RECONNECT_MS = 250;
+const MAX_IN_FLIGHT = 5_000;
+
+type Append = Omit<Parameters<typeof AppendRequest.fromPartial>[0] & object, 'requestId'>;
+type InFlight = {
+  readonly request: AppendRequest;
+  readonly resolve: (reply: AppendReply) => void;
+  readonly reject: (error: Error) => void;
+  readonly deadlineMs: number;
+};
+
+const unavailable = (cause?: unknown): FaultError =>
+  new FaultError('the record cannot be reached; nothing was done', {
+    code: ERROR_CODES.auditUnavailable,
+    retryable: true,
+    cause,
+  });
+
+/**
+ * The gateway's line to the record. Appends travel on one kept stream; after a break the same requests are sent again,
+ * which is safe because entry ids make a replay answer with the first receipt.
+ */
+export class AuditLog {
+  readonly #client: AuditClient;
+  readonly #inFlight = new Map<bigint, InFlight>();
+  #stream: ClientDuplexStream<AppendRequest, AppendReply> | undefined;
+  #lastId = 0n;
+  #closed = false;
+  readonly #sweep: NodeJS.Timeout;
+
+  constructor(address: string) {
+    this.#client = grpcClient(AuditClient, address);
+    this.#sweep = setInterval(() => this.#expire(), 1_000);
+  }
+
+  /** Records a request or tells why not (`refusal`). Rejects with a retryable FaultError when no answer came in 10 s. */
+  append(append: Append): Promise<AppendReply> {
+    if (this.#inFlight.size >= MAX_IN_FLIGHT) return Promise.reject(unavailable());
+    this.#lastId += 1n;
+    const request = AppendRequest.fromPartial({ ...append, requestId: this.#lastId });
+    return new Promise((resolve, reject) => {
+      this.#inFlight.set(request.requestId, { request, resolve, reject, deadlineMs: Date.now() + DEADLINE_MS });
+      if (this.#stream) this.#stream.write(request);
+      else this.#open();
+    });
+  }
+
+  /** State of a call; undefined when there is none. An empty `agent` matches every agent. */
+  async getCall(agent: string, callId: string): Promise<CallRecord | undefined> {
+    return this.#read((done) => this.#client.getCall({ agent, callId }, new Metadata(), this.#options(), done));
+  }
+
+  async listCalls(states: readonly string[], limit: number, pageToken = ''): Promise<ListCallsReply> {
+    const request = { states: [...states], sessionId: '', limit, pageToken };
+    const found = await this.#read<ListCallsReply>((done) =>
+      this.#client.listCalls(request, new Metadata(), this.#options(), done),
+    );
+    return found ?? { calls: [], nextPageToken: '' };
+  }
+
+  async listDocuments(kind: string, key = ''): Promise<readonly Document[]> {
+    const found = await this.#read<{ documents: Document[] }>((done) =>
+      this.#client.listDocuments({ kind, key }, new Metadata(), this.#options(), done),
+    );
+    return found?.documents ?? [];
+  }
+
+  /** Receipt of a dispatched call; undefined when nothing was dispatched. */
+  getReceipt(callId: string): Promise<Receipt | undefined> {
+    return this.#read((done) => this.#client.getReceipt({ callId }, new Metadata(), this.#options(), done));
+  }
+
+  /** Every leaf, then the checkpoint that covers them. */
+  exportLog(): AsyncIterable<ExportChunk> {
+    return this.#client.export({}) as AsyncIterable<ExportChunk>;
+  }
+
+  /** True when the record answers. */
+  async isReady(): Promise<boolean> {
+    return this.#read<{ checkpoint: string }>((done) =>
+      this.#client.getCheckpoint({}, new Metadata(), this.#options(), done),
+    ).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#sweep);
+    this.#stream?.end();
+    this.#client.close();
+    for (const { reject } of this.#inFlight.values()) reject(unavailable());
+    this.#inFlight.clear();
+  }
+
+  #options(): { deadline: number } {
+    return { deadline: Date.now() + DEADLINE_MS };
+  }
+
+  #read<T>(start: (done: (error: ServiceError | null, value: T) => void) => void): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      start((error, value) => {
+        if (!error) resolve(value);
+        else if (error.code === status.NOT_FOUND) resolve(undefined);
+        else reject(unavailable(error));
+      });
+    });
+  }
+
+  #open(): void {
+    if (this.#closed || this.#stream) return;
+    const stream = this.#client.append();
+    this.#stream = stream;
+    const broken = () => {
+      if (this.#stream !== stream) return;
+      this.#stream = undefined;
+      if (this.#inFlight.size > 0) setTimeout(() => this.#open(), RECONNECT_MS).unref();
+    };
+    stream.on('data', (reply: AppendReply) => {
+      this.#inFlight.get(reply.requestId)?.resolve(reply);
+      this.#inFlight.delete(reply.requestId);
+    });
+    stream.on('error', broken);
+    stream.on('end', broken);
+    for (const { request } of this.#inFlight.values()) stream.write(request);
+  }
+
+  #expire(): void {
+    const now = Date.now();
+    for (const [id, waiting] of this.#inFlight) {
+      if (waiting.deadlineMs > now) continue;
+      this.#inFlight.delete(id);
+      waiting.reject(unavailable());
+    }
+  }
+}

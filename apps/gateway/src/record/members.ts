@@ -1,0 +1,87 @@
+import { isSubjectToken } from '@countersign/kernel';
+import { z } from 'zod';
+import type { AuditLog } from './audit-log.ts';
+import { json } from './entries.ts';
+
+const token = z.string().refine(isSubjectToken, 'use 1 to 64 of A-Z a-z 0-9 _ -');
+
+/** An enrolled agent or host. None of these facts is ever taken from a message. */
+export const memberSchema = z.strictObject({
+  role: z.enum(['agent', 'host']),
+  id: token,
+  sign_key: z.string().regex(/^U[A-Z2-7]{55}$/),
+  seal_key: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
+  principal: z.string().min(1).max(128),
+  hosts: z.array(token).max(1_000),
+  roots: z.record(token, z.array(z.string().startsWith('/').max(4_096)).max(100)),
+  tools: z.array(z.string().min(1).max(128)).max(1_000),
+  queues: z.array(z.string().min(1).max(64)).max(100),
+  task: z.string().max(2_000),
+});
+
+export type Member = z.infer<typeof memberSchema>;
+
+const REFRESH_MS = 5_000;
+
+/** Enrolment records, read from the record service and kept in memory. */
+export class Members {
+  readonly #audit: AuditLog;
+  readonly #known = new Map<string, { member: Member; version: bigint }>();
+  #readAtMs = 0;
+
+  constructor(audit: AuditLog) {
+    this.#audit = audit;
+  }
+
+  /** Reads all records again. */
+  async refresh(): Promise<void> {
+    const documents = await this.#audit.listDocuments('member');
+    this.#readAtMs = Date.now();
+    for (const document of documents) {
+      const parsed = memberSchema.safeParse(JSON.parse(new TextDecoder().decode(document.value)));
+      if (parsed.success) this.#known.set(document.key, { member: parsed.data, version: document.version });
+    }
+  }
+
+  /** The member, after a fresh read when it is not known and the last read is a while ago. */
+  async find(role: Member['role'], id: string): Promise<Member | undefined> {
+    const key = `${role}:${id}`;
+    if (!this.#known.has(key) && Date.now() - this.#readAtMs > REFRESH_MS) await this.refresh();
+    return this.#known.get(key)?.member;
+  }
+
+  /** A known host; undefined when not read yet. */
+  knownHost(id: string): Member | undefined {
+    return this.#known.get(`host:${id}`)?.member;
+  }
+
+  hosts(): Member[] {
+    return [...this.#known.values()].map(({ member }) => member).filter(({ role }) => role === 'host');
+  }
+
+  /** Records a member. Nothing is written when it is already enrolled with exactly these facts. */
+  async enrol(member: Member, by: string, nowMs: number): Promise<{ refused?: string }> {
+    await this.refresh();
+    const key = `${member.role}:${member.id}`;
+    const known = this.#known.get(key);
+    if (known && JSON.stringify(known.member) === JSON.stringify(member)) return {};
+    const version = known?.version ?? 0n;
+    const reply = await this.#audit.append({
+      entries: [
+        {
+          id: `ent_${key.replace(':', '_')}_member.joined_${version + 1n}`,
+          type: 'member.joined',
+          stream: `member.${member.role}.${member.id}`,
+          emittedMs: BigInt(nowMs),
+          body: json({
+            detail: { role: member.role, id: member.id, sign_key: member.sign_key, principal: member.principal, by },
+          }),
+        },
+      ],
+      documents: [{ kind: 'member', key, value: json(member), expectedVersion: version }],
+    });
+    if (reply.refusal) return { refused: reply.refusal.message };
+    this.#known.set(key, { member, version: version + 1n });
+    return {};
+  }
+}
