@@ -15,7 +15,17 @@ export type NoteError = {
 };
 
 const ED25519_TYPE = 1;
+/** Bounds the work for a note that is not trusted yet. */
 const MAX_NOTE = 65_536;
+const MAX_SIGNATURES = 64;
+const SIGNATURE_BYTES = 64;
+const KEY_BYTES = 32;
+const ROOT_BYTES = 32;
+
+/** C2SP signed-note: valid Unicode and no control characters below U+0020 but newlines. */
+const isNoteText = (text: string): boolean =>
+  text.isWellFormed() && Array.from(text).every((char) => char === '\n' || char >= ' ');
+const isKeyName = (name: string): boolean => /^[^\s+]+$/u.test(name);
 
 /** Standard base64 with padding (RFC 4648 section 4). */
 export const toBase64 = (bytes: Uint8Array): string =>
@@ -28,18 +38,23 @@ export function fromBase64(text: string): Uint8Array | undefined {
   return toBase64(bytes) === text ? bytes : undefined;
 }
 
-/** Text of a checkpoint, C2SP tlog-checkpoint: three lines, each ended by a newline. */
-export const formatCheckpoint = (checkpoint: Checkpoint): string =>
-  `${checkpoint.origin}\n${checkpoint.size}\n${toBase64(checkpoint.root)}\n`;
+/** Text of a checkpoint, C2SP tlog-checkpoint: three lines, each ended by a newline. Throws for what could not be read back. */
+export function formatCheckpoint(checkpoint: Checkpoint): string {
+  const text = `${checkpoint.origin}\n${checkpoint.size}\n${toBase64(checkpoint.root)}\n`;
+  if (!parseCheckpoint(text).ok)
+    throw new RangeError('a checkpoint needs a one-line origin, a size and a 32-byte root');
+  return text;
+}
 
 /** Reads the text of a checkpoint; extension lines are not accepted. */
 export function parseCheckpoint(text: string): Result<Checkpoint, NoteError> {
   const malformed = err({ code: 'malformed_checkpoint' as const, message: 'checkpoint is not origin, size and root' });
   const [origin, size, root, end, ...more] = text.split('\n');
   if (!origin || size === undefined || root === undefined || end !== '' || more.length > 0) return malformed;
-  if (!/^(?:0|[1-9][0-9]{0,15})$/.test(size)) return malformed;
+  if (!isNoteText(origin)) return malformed;
+  if (!/^(?:0|[1-9][0-9]{0,15})$/.test(size) || !Number.isSafeInteger(Number(size))) return malformed;
   const hash = fromBase64(root);
-  if (hash?.length !== 32) return malformed;
+  if (hash?.length !== ROOT_BYTES) return malformed;
   return ok({ origin, size: Number(size), root: hash });
 }
 
@@ -47,20 +62,27 @@ export function parseCheckpoint(text: string): Result<Checkpoint, NoteError> {
 export const noteKeyId = (sha256: Sha256, name: string, publicKey: Uint8Array): Uint8Array =>
   sha256(concatBytes(new TextEncoder().encode(`${name}\n`), Uint8Array.of(ED25519_TYPE), publicKey)).slice(0, 4);
 
-/** Text, an empty line, and one line for each signature. */
-export const formatSignedNote = (text: string, signatures: readonly NoteSignature[]): string =>
-  `${text}\n${signatures.map((line) => `— ${line.name} ${toBase64(concatBytes(line.keyId, line.signature))}\n`).join('')}`;
+/** Text, an empty line, and one line for each signature. Throws for what could not be read back. */
+export function formatSignedNote(text: string, signatures: readonly NoteSignature[]): string {
+  const lines = signatures.map((line) => `— ${line.name} ${toBase64(concatBytes(line.keyId, line.signature))}\n`);
+  const note = `${text}\n${lines.join('')}`;
+  const parsed = parseSignedNote(note);
+  if (!parsed.ok || parsed.value.text !== text)
+    throw new RangeError('a note needs text that ends in a newline, and signatures by names without blanks or plus');
+  return note;
+}
 
 /** Splits a signed note. Does not verify. */
 export function parseSignedNote(note: string): Result<SignedNote, NoteError> {
   const malformed = err({ code: 'malformed_note' as const, message: 'not a signed note' });
   const at = note.lastIndexOf('\n\n');
-  if (note.length > MAX_NOTE || at < 0 || !note.endsWith('\n')) return malformed;
+  if (note.length > MAX_NOTE || at < 0 || !note.endsWith('\n') || !isNoteText(note)) return malformed;
   const signatures: NoteSignature[] = [];
   for (const line of note.slice(at + 2, -1).split('\n')) {
     const found = /^— (\S+) (\S+)$/.exec(line);
     const bytes = found?.[2] === undefined ? undefined : fromBase64(found[2]);
     if (found?.[1] === undefined || bytes === undefined || bytes.length < 5) return malformed;
+    if (!isKeyName(found[1]) || signatures.length === MAX_SIGNATURES) return malformed;
     signatures.push({ name: found[1], keyId: bytes.slice(0, 4), signature: bytes.slice(4) });
   }
   return ok({ text: note.slice(0, at + 1), signatures });
@@ -75,18 +97,25 @@ export type NoteVerifier = {
   readonly sha256: Sha256;
 };
 
-/** Verifies a signed checkpoint of the log `verifier.name`. */
+/**
+ * Verifies a signed checkpoint of the log `verifier.name`. Signatures of other keys are ignored; every signature that claims
+ * this key must verify, and there must be one.
+ */
 export function verifySignedNote(note: string, verifier: NoteVerifier): Result<Checkpoint, NoteError> {
   const parsed = parseSignedNote(note);
   if (!parsed.ok) return parsed;
   const keyId = noteKeyId(verifier.sha256, verifier.name, verifier.publicKey);
   const message = new TextEncoder().encode(parsed.value.text);
-  const signed = parsed.value.signatures.some(
-    (line) =>
-      line.name === verifier.name &&
-      equalBytes(line.keyId, keyId) &&
-      verifier.verifyEd25519(verifier.publicKey, message, line.signature),
+  const claimed = parsed.value.signatures.filter(
+    (line) => line.name === verifier.name && equalBytes(line.keyId, keyId),
   );
+  const signed =
+    verifier.publicKey.length === KEY_BYTES &&
+    claimed.length > 0 &&
+    claimed.every(
+      ({ signature }) =>
+        signature.length === SIGNATURE_BYTES && verifier.verifyEd25519(verifier.publicKey, message, signature),
+    );
   if (!signed) return err({ code: 'unsigned', message: `no valid signature by \`${verifier.name}\`` });
   const checkpoint = parseCheckpoint(parsed.value.text);
   if (checkpoint.ok && checkpoint.value.origin !== verifier.name) {

@@ -135,18 +135,22 @@ function checkFields(value: unknown): Result<AuditEntry, EntryError> {
   return ok(value as AuditEntry);
 }
 
+/** RFC 8785 text; undefined for what has none (lone surrogates, numbers that are not finite, cycles). */
+function canonicalText(value: unknown): string | undefined {
+  try {
+    const text = canonicalize(value);
+    return text?.isWellFormed() ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** RFC 8785 bytes of an entry: what is hashed, stored and exported. Refused when a field is unknown or it is over 32 KiB. */
 export function canonicalEntryBytes(entry: AuditEntry): Result<Uint8Array, EntryError> {
   const checked = checkFields(entry);
   if (!checked.ok) return checked;
-  let text: string | undefined;
-  try {
-    text = canonicalize(entry);
-  } catch {
-    text = undefined;
-  }
-  if (text === undefined || !text.isWellFormed())
-    return err({ code: 'not_json', message: 'entry cannot be written as JSON' });
+  const text = canonicalText(entry);
+  if (text === undefined) return err({ code: 'not_json', message: 'entry cannot be written as JSON' });
   const bytes = new TextEncoder().encode(text);
   if (bytes.length > MAX_ENTRY_BYTES) {
     return err({ code: 'too_large', message: `entry has ${bytes.length} bytes; the limit is ${MAX_ENTRY_BYTES}` });
@@ -167,6 +171,6 @@ export function parseEntry(bytes: Uint8Array): Result<AuditEntry, EntryError> {
   }
   const checked = checkFields(value);
   if (!checked.ok) return checked;
-  if (canonicalize(value) !== text) return err({ code: 'not_canonical', message: 'entry is not in canonical form' });
+  if (canonicalText(value) !== text) return err({ code: 'not_canonical', message: 'entry is not in canonical form' });
   return checked;
 }

@@ -4,8 +4,10 @@ import type { AuditEntry, EntryType } from './entry.ts';
 type Story = {
   received: boolean;
   decision: 'allow' | 'deny' | undefined;
-  dispatched: boolean;
+  /** How the effect left the gateway. */
+  sent: 'dispatched' | 'handed_over' | undefined;
   started: boolean;
+  ended: boolean;
   closed: boolean;
 };
 export type Stories = Map<string, Story>;
@@ -31,6 +33,46 @@ const needsAllow: Check = (story) => {
   return problem('effect_without_decision', 'effect without an earlier decision that allows it');
 };
 
+const leaves =
+  (way: 'dispatched' | 'handed_over'): Check =>
+  (story, entry) => {
+    const missing = needsAllow(story, entry);
+    if (missing) return missing;
+    if (story.sent) return problem('dispatched_twice', `call was ${story.sent.replace('_', ' ')} before`);
+    story.sent = way;
+    return undefined;
+  };
+
+function checkStarted(story: Story, entry: AuditEntry): StoryProblem | undefined {
+  const missing = needsAllow(story, entry);
+  if (missing) return missing;
+  if (story.sent !== 'dispatched') return problem('started_without_dispatch', 'execution without a dispatch');
+  if (story.started) return problem('started_twice', 'call was started before');
+  story.started = true;
+  return undefined;
+}
+
+const needsDispatch: Check = (story) =>
+  story.sent === 'dispatched' ? undefined : problem('refused_without_dispatch', 'refusal of an order never sent');
+
+/** A call that was handed over is run by its agent, so no start is recorded for it. */
+const checkFinished: Check = (story) => {
+  if (!story.started && story.sent !== 'handed_over') return problem('finished_without_start', 'end without a start');
+  return checkEnd(story);
+};
+
+/** A dispatched call may be interrupted before any start was reported. */
+const checkInterrupted: Check = (story) => {
+  if (!story.sent) return problem('interrupted_without_dispatch', 'interruption of a call that never left');
+  return checkEnd(story);
+};
+
+function checkEnd(story: Story): StoryProblem | undefined {
+  if (story.ended) return problem('ended_twice', 'execution ended before');
+  story.ended = true;
+  return undefined;
+}
+
 /** INVARIANT: what each type demands of the story before it. */
 const CHECKS: Partial<Record<EntryType, Check>> = {
   'call.received': (story) => {
@@ -39,36 +81,39 @@ const CHECKS: Partial<Record<EntryType, Check>> = {
     return undefined;
   },
   decision: checkDecision,
-  'dispatch.sent': (story, entry) => {
-    const missing = needsAllow(story, entry);
-    if (missing) return missing;
-    if (story.dispatched) return problem('dispatched_twice', 'call was dispatched before');
-    story.dispatched = true;
-    return undefined;
-  },
-  handed_over: needsAllow,
-  'exec.started': (story, entry) => {
-    const missing = needsAllow(story, entry);
-    if (missing) return missing;
-    if (!story.dispatched) return problem('started_without_dispatch', 'execution without a dispatch');
-    if (story.started) return problem('started_twice', 'call was started before');
-    story.started = true;
-    return undefined;
-  },
-  'exec.finished': (story) => (story.started ? undefined : problem('finished_without_start', 'end without a start')),
+  'dispatch.sent': leaves('dispatched'),
+  handed_over: leaves('handed_over'),
+  'exec.refused': needsDispatch,
+  'exec.started': checkStarted,
+  'exec.backgrounded': (story) =>
+    story.started ? undefined : problem('backgrounded_without_start', 'sent to the background without a start'),
+  'exec.finished': checkFinished,
+  'exec.interrupted': checkInterrupted,
   'call.closed': (story) => {
     story.closed = true;
     return undefined;
   },
 };
 
+/** SECURITY: these say nothing without a call; one that names none would escape every check of its story. */
+const NEEDS_CALL: ReadonlySet<EntryType> = new Set<EntryType>([
+  ...(Object.keys(CHECKS) as EntryType[]),
+  'call.rejected',
+  'call.cancel_requested',
+  'result.delivered',
+]);
+
 /** Adds `entry` to the story of its call and tells what is wrong with it. */
 export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] {
-  if (entry.call === undefined) return [];
+  if (entry.call === undefined) {
+    return NEEDS_CALL.has(entry.type)
+      ? [problem('no_call', `\`${entry.type}\` without the call that it is about`)]
+      : [];
+  }
   const check = CHECKS[entry.type];
   let story = stories.get(entry.call);
   if (!story) {
-    story = { received: false, decision: undefined, dispatched: false, started: false, closed: false };
+    story = { received: false, decision: undefined, sent: undefined, started: false, ended: false, closed: false };
     stories.set(entry.call, story);
   }
   const found: StoryProblem[] = [];

@@ -26,11 +26,25 @@ export const leafHash = (sha256: Sha256, bytes: Uint8Array): Uint8Array => sha25
 export const nodeHash = (sha256: Sha256, left: Uint8Array, right: Uint8Array): Uint8Array =>
   sha256(concatBytes(Uint8Array.of(1), left, right));
 
+const HASH_BYTES = 32;
+const isHash = (bytes: Uint8Array): boolean => bytes.length === HASH_BYTES;
+const half = (value: number): number => Math.floor(value / 2);
+
+/** INVARIANT: a head holds one hash for each complete subtree, which is one for each set bit of its size. */
+function checkHead(head: TreeHead): void {
+  let subtrees = 0;
+  for (let size = head.size; size > 0; size = half(size)) subtrees += size % 2;
+  if (!Number.isSafeInteger(head.size) || head.size < 0 || head.stack.length !== subtrees)
+    throw new TypeError('tree head has not as many hashes as its size demands; restore it from the log');
+}
+
 /** Head of the empty tree. */
 export const emptyTree: TreeHead = { size: 0, stack: [] };
 
-/** Head after one more leaf. The given head stays as it was. */
+/** Head after one more leaf. The given head stays as it was. Throws when head or leaf hash is damaged. */
 export function appendLeaf(sha256: Sha256, head: TreeHead, leaf: Uint8Array): TreeHead {
+  checkHead(head);
+  if (!isHash(leaf)) throw new TypeError('a leaf hash has 32 bytes; pass the result of `leafHash`');
   const stack = [...head.stack];
   let node = leaf;
   for (let size = head.size; size % 2 === 1; size = (size - 1) / 2) {
@@ -42,8 +56,9 @@ export function appendLeaf(sha256: Sha256, head: TreeHead, leaf: Uint8Array): Tr
   return { size: head.size + 1, stack };
 }
 
-/** Root hash: of the empty tree `SHA-256("")`. */
+/** Root hash: of the empty tree `SHA-256("")`. Throws when the head is damaged. */
 export function rootOf(sha256: Sha256, head: TreeHead): Uint8Array {
+  checkHead(head);
   if (head.stack.length === 0) return sha256(new Uint8Array());
   return head.stack.reduceRight((right, left) => nodeHash(sha256, left, right));
 }
@@ -62,6 +77,9 @@ export const rootOfLeaves = (sha256: Sha256, leaves: readonly Uint8Array[]): Uin
     leaves.reduce((head, leaf) => appendLeaf(sha256, head, leaf), emptyTree),
   );
 
+const isPlace = (index: number, size: number): boolean =>
+  Number.isSafeInteger(index) && Number.isSafeInteger(size) && index >= 0 && index < size;
+
 /** Audit path of leaf `index` in the tree of the first `size` leaves, RFC 6962 section 2.1.1. */
 export function inclusionProof(
   sha256: Sha256,
@@ -69,7 +87,7 @@ export function inclusionProof(
   index: number,
   size: number,
 ): Uint8Array[] {
-  if (!(index >= 0 && index < size && size <= leaves.length)) throw new RangeError('no such leaf in this tree');
+  if (!(isPlace(index, size) && size <= leaves.length)) throw new RangeError('no such leaf in this tree');
   const path = (from: number, to: number): Uint8Array[] => {
     if (to - from === 1) return [];
     const middle = from + splitPoint(to - from);
@@ -87,7 +105,7 @@ export function consistencyProof(
   oldSize: number,
   newSize: number,
 ): Uint8Array[] {
-  if (!(oldSize >= 1 && oldSize <= newSize && newSize <= leaves.length)) throw new RangeError('no such pair of trees');
+  if (!(isPlace(oldSize - 1, newSize) && newSize <= leaves.length)) throw new RangeError('no such pair of trees');
   const root = (from: number, to: number) => rootOfLeaves(sha256, leaves.slice(from, to));
   const proof = (from: number, to: number, known: boolean): Uint8Array[] => {
     if (oldSize === to) return known ? [] : [root(from, to)];
@@ -108,9 +126,9 @@ export type InclusionClaim = {
   readonly root: Uint8Array;
 };
 
-/** Checks an inclusion proof, RFC 9162 section 2.1.3.2. */
+/** Checks an inclusion proof, RFC 9162 section 2.1.3.2. SECURITY: hashes of other lengths would let a node pass as a leaf. */
 export function verifyInclusion(sha256: Sha256, claim: InclusionClaim): boolean {
-  if (!(claim.index >= 0 && claim.index < claim.size)) return false;
+  if (!isPlace(claim.index, claim.size) || ![claim.leaf, claim.root, ...claim.proof].every(isHash)) return false;
   let position = claim.index;
   let last = claim.size - 1;
   let node = claim.leaf;
@@ -125,8 +143,6 @@ export function verifyInclusion(sha256: Sha256, claim: InclusionClaim): boolean 
   return last === 0 && equalBytes(node, claim.root);
 }
 
-const half = (value: number): number => Math.floor(value / 2);
-
 /** What a consistency proof claims. */
 export type ConsistencyClaim = {
   readonly oldSize: number;
@@ -139,13 +155,13 @@ export type ConsistencyClaim = {
 /** Checks a consistency proof, RFC 9162 section 2.1.4.2. */
 export function verifyConsistency(sha256: Sha256, claim: ConsistencyClaim): boolean {
   const { oldSize, newSize } = claim;
-  if (!(oldSize >= 1 && oldSize <= newSize)) return false;
+  if (!isPlace(oldSize - 1, newSize) || ![claim.oldRoot, claim.newRoot, ...claim.proof].every(isHash)) return false;
   if (oldSize === newSize) return claim.proof.length === 0 && equalBytes(claim.oldRoot, claim.newRoot);
-  const isPower = Number.isInteger(Math.log2(oldSize));
-  const hashes = isPower ? [claim.oldRoot, ...claim.proof] : [...claim.proof];
   let position = oldSize - 1;
   let last = newSize - 1;
   while (position % 2 === 1) [position, last] = [half(position), half(last)];
+  const isPower = position === 0;
+  const hashes = isPower ? [claim.oldRoot, ...claim.proof] : [...claim.proof];
   const first = hashes.shift();
   if (!first) return false;
   let oldNode = first;

@@ -1,4 +1,5 @@
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type AuditEntry,
@@ -108,6 +109,15 @@ describe('tampering is found', () => {
   );
   const recomputed = record(drafts.map((draft, at) => (at === 2 ? { ...draft, decision: { effect: 'deny' } } : draft)));
   const streamRemoved = record(drafts.filter((draft) => draft.stream !== 'call_a'));
+  const streamReplaced = record([
+    ...drafts.filter((draft) => draft.stream !== 'call_a'),
+    ...Array.from({ length: 6 }, (): Draft => ({ stream: 'audit', type: 'admin.changed' })),
+  ]);
+  const forked = record([...drafts.slice(0, 7), ...story('call_c')]);
+  const lastChanged = clean.with(
+    -1,
+    edit(clean.at(-1) as Uint8Array, (text) => text.replace('"emitted_ms":1012', '"emitted_ms":1011')),
+  );
   const swapped = clean.with(3, clean[4] as Uint8Array).with(4, clean[3] as Uint8Array);
 
   test.each([
@@ -136,6 +146,61 @@ describe('tampering is found', () => {
       undefined,
       ['size@null'],
     ],
+    [
+      'a stream removed, indexes rewritten and the size kept by entries of no call',
+      streamReplaced,
+      original,
+      undefined,
+      ['root@null'],
+    ],
+    [
+      'one entry forged between two others, indexes and chains rewritten',
+      record(drafts.toSpliced(4, 0, { stream: 'audit', type: 'admin.changed' })),
+      original,
+      undefined,
+      ['size@null'],
+    ],
+    ['the last entry changed', lastChanged, original, undefined, ['root@null']],
+    [
+      'a fork: the same beginning, then another history under the same key',
+      forked,
+      checkpointOf(forked),
+      original,
+      ['inconsistent@null'],
+    ],
+    [
+      'a tail cut and signed again by the log itself, against a kept checkpoint',
+      clean.slice(0, -3),
+      checkpointOf(clean.slice(0, -3)),
+      original,
+      ['inconsistent@null'],
+    ],
+    [
+      'a kept checkpoint that the log did not sign',
+      clean,
+      original,
+      checkpointOf(clean.slice(0, 5), otherKey),
+      ['older_checkpoint@null'],
+    ],
+    [
+      'half of a surrogate pair put into an entry',
+      clean.with(
+        1,
+        edit(clean[1] as Uint8Array, (text) => text.replace('"tenant":"org"', '"tenant":"\\ud800"')),
+      ),
+      original,
+      undefined,
+      ['not_canonical@1', 'root@null'],
+    ],
+    [
+      'an entry replaced by noise',
+      clean.with(6, Buffer.from('noise')),
+      original,
+      undefined,
+      ['not_json@6', 'root@null'],
+    ],
+    ['everything removed', [], original, undefined, ['size@null']],
+    ['a checkpoint that is none', clean, 'checkpoint', undefined, ['malformed_note@null']],
     [
       'a stream removed and all signed again, against a kept checkpoint',
       streamRemoved,
@@ -189,9 +254,140 @@ describe('a story that cannot be is found even when its operator signs it', () =
     ['an entry after the end', [received, at('call.closed'), allow], 'after_close@2'],
     ['two ends', [received, at('call.closed'), at('call.closed')], 'after_close@2'],
     ['a call without a beginning', [allow], 'not_received@0'],
-  ])('%s', (_name, entries, expected) => {
+    ['a call received twice', [received, received], 'received_twice@1'],
+    ['a decision that decides nothing', [received, at('decision', { effect: 'ask' })], 'bad_decision@1'],
+    ['a decision without content', [received, at('decision')], 'bad_decision@1'],
+    ['a hand-over without a decision', [received, at('handed_over')], 'effect_without_decision@1'],
+    ['an execution without a decision', [received, at('exec.started')], 'effect_without_decision@1'],
+    ['a decision after the effect', [received, at('dispatch.sent'), allow], 'effect_without_decision@1'],
+    [
+      'the decision of another call',
+      [received, { ...allow, call: 'call_y', stream: 'call_y' }, at('dispatch.sent')],
+      'effect_without_decision@2',
+    ],
+    [
+      'a call dispatched and handed over',
+      [received, allow, at('dispatch.sent'), at('handed_over')],
+      'dispatched_twice@3',
+    ],
+    [
+      'a start of a call handed over',
+      [received, allow, at('handed_over'), at('exec.started')],
+      'started_without_dispatch@3',
+    ],
+    ['an end without a start', [received, allow, at('dispatch.sent'), at('exec.finished')], 'finished_without_start@3'],
+    ['an interruption of what never left', [received, allow, at('exec.interrupted')], 'interrupted_without_dispatch@2'],
+    ['a refusal of what was never sent', [received, allow, at('exec.refused')], 'refused_without_dispatch@2'],
+    [
+      'a background without a start',
+      [received, allow, at('dispatch.sent'), at('exec.backgrounded')],
+      'backgrounded_without_start@3',
+    ],
+    [
+      'two ends of one execution',
+      [received, allow, at('dispatch.sent'), at('exec.started'), at('exec.finished'), at('exec.interrupted')],
+      'ended_twice@5',
+    ],
+    ['an execution of no call', [{ stream: 'host', type: 'exec.started' }], 'no_call@0'],
+    ['a dispatch of no call', [{ stream: 'host', type: 'dispatch.sent' }], 'no_call@0'],
+    ['a decision on no call', [{ stream: 'host', type: 'decision', decision: { effect: 'allow' } }], 'no_call@0'],
+  ] as [string, Draft[], string][])('%s', (_name, entries, expected) => {
     expect(found(record(entries))).toContain(expected);
   });
+});
+
+describe('a story that can be is clean', () => {
+  const call = 'call_x';
+  const of = (...types: AuditEntry['type'][]): Draft[] =>
+    types.map((type) => ({
+      stream: call,
+      call,
+      type,
+      ...(type === 'decision' ? { decision: { effect: 'allow' } } : {}),
+    }));
+
+  test.each([
+    ['handed over, then reported', of('call.received', 'decision', 'handed_over', 'exec.finished', 'call.closed')],
+    ['handed over, never reported', of('call.received', 'decision', 'handed_over', 'call.closed')],
+    ['refused by its host', of('call.received', 'decision', 'dispatch.sent', 'exec.refused', 'call.closed')],
+    ['interrupted before a start', of('call.received', 'decision', 'dispatch.sent', 'exec.interrupted', 'call.closed')],
+    [
+      'sent to the background',
+      of(
+        'call.received',
+        'decision',
+        'dispatch.sent',
+        'exec.started',
+        'exec.backgrounded',
+        'exec.finished',
+        'call.closed',
+      ),
+    ],
+    ['expired without a decision', of('call.received', 'approval.requested', 'approval.expired', 'call.closed')],
+    ['read after its end', of('call.received', 'call.rejected', 'call.closed', 'audit.read')],
+    ['cancelled too late', of('call.received', 'call.rejected', 'call.closed', 'call.cancel_requested')],
+  ])('%s', (_title, entries) => {
+    expect(check(record(entries))).toEqual({ problems: [], entries: entries.length, openCalls: [] });
+  });
+});
+
+describe('what the log says of itself is checked even when its operator signs it', () => {
+  const reindex = (at: number, change: (text: string) => string) =>
+    found(clean.with(at, edit(clean[at] as Uint8Array, change)));
+
+  test.each([
+    ['an index that is not its place', (text: string) => text.replace('"index":5', '"index":6'), 'index@5'],
+    [
+      'a time before its predecessor',
+      (text: string) => text.replace('"recorded_ms":1005', '"recorded_ms":1003'),
+      'time@5',
+    ],
+    ['a gap in its stream', (text: string) => text.replace('"stream_seq":4', '"stream_seq":5'), 'stream_seq@5'],
+    ['a chain to nothing', (text: string) => text.replace(/"prev":"\w+"/, '"prev":null'), 'prev@5'],
+    [
+      'an id used before',
+      (text: string) => text.replace('ent_5_exec.finished', 'ent_4_exec.started'),
+      'duplicate_id@5',
+    ],
+    ['a type that is not known', (text: string) => text.replace('"exec.finished"', '"exec.faked"'), 'bad_field@5'],
+  ])('%s', (_title, change, expected) => {
+    expect(reindex(5, change)).toContain(expected);
+  });
+
+  test('a broken chain names the entry that it should continue from', () => {
+    const { problems } = check(
+      clean.with(
+        2,
+        edit(clean[2] as Uint8Array, (text) => text.replace('"mode"', '"rule"')),
+      ),
+    );
+    expect(problems).toEqual([{ index: 3, code: 'prev', message: expect.stringContaining('from entry 2,') }]);
+  });
+});
+
+test('one changed bit of one entry is found, wherever it is, and nothing makes the check throw', () => {
+  const original = checkpointOf(clean);
+  fc.assert(
+    fc.property(fc.nat(clean.length - 1), fc.nat(), (at, bit) => {
+      const changed = Uint8Array.from(clean[at] as Uint8Array);
+      const byte = Math.floor(bit / 8) % changed.length;
+      changed[byte] = (changed[byte] as number) ^ (1 << (bit % 8));
+      expect(found(clean.with(at, changed), original)).toContain('root@null');
+    }),
+  );
+});
+
+test('any two entries swapped, any removed and any cut are found', () => {
+  const original = checkpointOf(clean);
+  for (const [at, leaf] of clean.entries()) {
+    expect(found(clean.toSpliced(at, 1), original)).toContain('size@null');
+    expect(found(clean.slice(0, at), original)).toContain('size@null');
+    for (const [other, second] of clean.entries()) {
+      if (other <= at) continue;
+      const problems = found(clean.with(at, second).with(other, leaf), original);
+      expect(problems).toEqual(expect.arrayContaining([`index@${at}`, `index@${other}`, 'root@null']));
+    }
+  }
 });
 
 test('an entry with an unknown field is refused', () => {

@@ -27,7 +27,7 @@ const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toSt
 
 type Walk = {
   readonly problems: Problem[];
-  readonly streams: Map<string, { seq: number; leaf: string }>;
+  readonly streams: Map<string, { index: number; seq: number; leaf: string }>;
   readonly ids: Set<string>;
   recordedMs: number;
 };
@@ -41,8 +41,11 @@ function checkOrder(walk: Walk, entry: AuditEntry, index: number, leaf: string):
   walk.ids.add(entry.id);
   const last = walk.streams.get(entry.stream);
   if (entry.stream_seq !== (last ? last.seq + 1 : 0)) report('stream_seq', `gap in stream \`${entry.stream}\``);
-  if (entry.prev !== (last?.leaf ?? null)) report('prev', `chain of stream \`${entry.stream}\` is broken`);
-  walk.streams.set(entry.stream, { seq: entry.stream_seq, leaf });
+  if (entry.prev !== (last?.leaf ?? null)) {
+    const before = last ? `entry ${last.index}, the one before it in its stream` : 'the beginning of its stream';
+    report('prev', `does not continue from ${before}: this entry, that one or one between them was changed`);
+  }
+  walk.streams.set(entry.stream, { index, seq: entry.stream_seq, leaf });
 }
 
 /** Walks the entries; returns the tree head and, where an older size is given, the head at that size. */
