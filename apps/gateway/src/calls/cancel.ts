@@ -1,5 +1,6 @@
 import type { CallState } from '@countersign/kernel';
-import { Control, EnvelopeKind, ERROR_CODES, signEnvelope, subjects } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol';
+import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
@@ -7,21 +8,6 @@ import { announce } from './announce.ts';
 import { UNSTARTED } from './submit.ts';
 
 export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
-
-let lastSequence = 0n;
-
-/** Asks a host to stop what runs or waits of an order. The terminal state comes from the host or from expiry. */
-function askToStop(gateway: Gateway, host: string, control: { callId: string; orderId: string; reason: string }): void {
-  const subject = subjects.control(host);
-  const nowMs = gateway.now();
-  const floor = BigInt(nowMs) * 1_000n;
-  lastSequence = lastSequence >= floor ? lastSequence + 1n : floor;
-  const body = Control.encode({ action: 'stop', ...control }).finish();
-  gateway.broker.connection.publish(
-    subject,
-    signEnvelope(gateway.identity, { kind: EnvelopeKind.CONTROL, subject, body, nowMs, sequence: lastSequence }),
-  );
-}
 
 /** Cancels a waiting call, or asks the host to stop a dispatched or running one. Repeating it changes nothing more. */
 export async function cancelCall(
@@ -55,6 +41,6 @@ export async function cancelCall(
   }
   if (!['dispatched', 'running', 'backgrounded'].includes(record.state)) return 'ended';
   await gateway.audit.append({ entries: [requested] });
-  askToStop(gateway, record.orderHost, { callId, orderId: record.orderId, reason: maskText(reason) });
+  sendControl(gateway, record.orderHost, { action: 'stop', callId, orderId: record.orderId, reason: maskText(reason) });
   return 'stop_requested';
 }

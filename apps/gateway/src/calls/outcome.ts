@@ -1,5 +1,6 @@
 import { isCallState, isTerminal, isTransitionAllowed } from '@countersign/kernel';
 import { type CallRecord, EnvelopeKind, Outcome, openEnvelope } from '@countersign/protocol';
+import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
@@ -105,4 +106,5 @@ export async function takeOutcome(gateway: Gateway, subject: string, bytes: Uint
     );
   }
   await recordOutcome(gateway, record, outcome);
+  sendControl(gateway, id, { action: 'recorded', callId: outcome.callId, orderId: outcome.orderId, reason: '' });
 }

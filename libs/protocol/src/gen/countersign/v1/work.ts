@@ -120,9 +120,9 @@ export interface InspectReply {
   errorMessage: string;
 }
 
-/** Signed order to something that runs, on `cs.v1.control.<host>`. */
+/** Signed message about an order, on `cs.v1.control.<host>`. Valid for 30 s, with a rising number per sender. */
 export interface Control {
-  /** `stop`. */
+  /** `stop` ends what runs or waits; `recorded` tells that the order's outcome is durable in the record. */
   action: string;
   callId: string;
   orderId: string;
