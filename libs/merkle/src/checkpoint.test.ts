@@ -87,6 +87,17 @@ describe('signatures', () => {
     expect(codeOf(signed, by)).toBe(expected);
   });
 
+  test('our key id under the name of another is an unknown key', () => {
+    expect(codeOf(formatSignedNote(text, [{ ...good, name: 'other.example' }]))).toBe('unsigned');
+  });
+
+  test('a key of another length verifies nothing, even where the given function would say yes', () => {
+    const short = publicKey.slice(1);
+    const line = lineOf(text, noteKeyId(sha256, NAME, short));
+    const gullible = { ...verifier, publicKey: short, verifyEd25519: () => true };
+    expect(codeOf(formatSignedNote(text, [line]), gullible)).toBe('unsigned');
+  });
+
   test('a log cannot sign for the origin of another', () => {
     const other = formatCheckpoint({ origin: 'other.example', size: 7, root });
     expect(codeOf(formatSignedNote(other, [lineOf(other)]))).toBe('malformed_checkpoint');

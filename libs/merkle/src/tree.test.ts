@@ -82,6 +82,7 @@ describe('claims that no tree can make are refused', () => {
     ['the same size with another root', { oldSize: 2, proof: [] }],
     ['the same size with a proof', { oldSize: 2, oldRoot: root }],
     ['a hash of another length', { proof: [right.slice(1)] }],
+    ['bytes moved from the proof to the old root', { oldRoot: joined.subarray(0, 33), proof: [joined.subarray(33)] }],
   ])('%s', (_title, change) => {
     const step = { oldSize: 1, newSize: 2, oldRoot: left, newRoot: root, proof: [right] };
     expect(verifyConsistency(sha256, step)).toBe(true);
