@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { bwrapArgv, limitedCommand, type SandboxFacts } from './bwrap-argv.ts';
+import { sandboxEnvironment } from './environment.ts';
+import { checkPlaces, type Places } from './places.ts';
+
+const places: Places = {
+  project: '/home/u/p',
+  temp: '/tmp',
+  cache: '/home/u/.cache',
+  home: '/home/u',
+  installation: '/opt/countersign',
+  state: '/home/u/.local/state/countersign/sandbox',
+};
+
+const facts = (change: Partial<SandboxFacts> = {}): SandboxFacts => ({
+  profile: 'workspace-write',
+  places,
+  cwd: '/home/u/p',
+  readOnly: ['/home/u/p/.git'],
+  maskedFolders: [],
+  maskedFiles: [],
+  emptyFile: '/state/empty',
+  canDisableUserns: true,
+  seccompFd: 3,
+  statusFd: 4,
+  ...change,
+});
+
+const mounts = (change: Partial<SandboxFacts>): string[] =>
+  bwrapArgv(facts(change))
+    .join(' ')
+    .split(/ (?=--)/)
+    .filter((text) => /^--(ro-bind|bind|tmpfs)/.test(text));
+
+describe('bwrapArgv', () => {
+  it('gives the whole argument list of an ordinary project', () => {
+    expect(bwrapArgv(facts()).join(' ')).toBe(
+      '--die-with-parent --new-session --unshare-user --unshare-pid --unshare-ipc --unshare-uts --unshare-cgroup-try ' +
+        '--disable-userns --unshare-net --cap-drop ALL --ro-bind / / --bind /tmp /tmp ' +
+        '--bind /home/u/.cache /home/u/.cache --bind /home/u/p /home/u/p --ro-bind /home/u/p/.git /home/u/p/.git ' +
+        '--tmpfs /home/u/.local/state/countersign/sandbox --remount-ro /home/u/.local/state/countersign/sandbox ' +
+        '--dev /dev --proc /proc --remount-ro /proc --chdir /home/u/p --seccomp 3 --json-status-fd 4',
+    );
+  });
+
+  it('pins the folders above a protected path before the writable bind', () => {
+    expect(mounts({ readOnly: ['/home/u/p/a/b/.git'] })).toEqual([
+      '--ro-bind / /',
+      '--ro-bind /home/u/p/a /home/u/p/a',
+      '--ro-bind /home/u/p/a/b /home/u/p/a/b',
+      '--bind /tmp /tmp',
+      '--bind /home/u/.cache /home/u/.cache',
+      '--bind /home/u/p /home/u/p',
+      '--ro-bind /home/u/p/a/b/.git /home/u/p/a/b/.git',
+      '--tmpfs /home/u/.local/state/countersign/sandbox',
+    ]);
+  });
+
+  it('pins the folders above a project that lies in the temp folder', () => {
+    const inTemp = { ...places, project: '/tmp/x/p' };
+    expect(mounts({ places: inTemp, readOnly: ['/tmp/x/p/.git'] }).slice(0, 4)).toEqual([
+      '--ro-bind / /',
+      '--ro-bind /tmp/x /tmp/x',
+      '--ro-bind /tmp/x/p /tmp/x/p',
+      '--bind /tmp /tmp',
+    ]);
+  });
+
+  it('never binds the project writable in the read-only profile, also below temp', () => {
+    const inTemp = { ...places, project: '/tmp/p' };
+    const given = mounts({ profile: 'read-only', places: inTemp, readOnly: [] });
+    expect(given).toContain('--ro-bind /tmp/p /tmp/p');
+    expect(given).not.toContain('--bind /tmp/p /tmp/p');
+  });
+
+  it('closes a writable root that a read-only path covers, and leaves no read-only bind of `/` behind the masks', () => {
+    expect(mounts({ readOnly: ['/'] })).toEqual(['--ro-bind / /', '--tmpfs /home/u/.local/state/countersign/sandbox']);
+  });
+
+  it('keeps the installation read-only below a writable root', () => {
+    const given = mounts({ places: { ...places, installation: '/tmp/inst' } });
+    expect(given.indexOf('--ro-bind /tmp/inst /tmp/inst')).toBeGreaterThan(given.indexOf('--bind /tmp /tmp'));
+  });
+
+  it('masks files with the empty file and folders with an empty folder', () => {
+    const given = mounts({ maskedFolders: ['/secret', '/secret/deep'], maskedFiles: ['/etc/key', '/secret/file'] });
+    expect(given.filter((text) => /secret|key/.test(text))).toEqual([
+      '--tmpfs /secret',
+      '--ro-bind /state/empty /etc/key',
+    ]);
+  });
+
+  it('passes the command as arguments', () => {
+    expect(limitedCommand(['/bin/echo', '$(id); x']).slice(-2)).toEqual(['/bin/echo', '$(id); x']);
+  });
+});
+
+describe('checkPlaces', () => {
+  it.each<[string, Partial<Places>]>([
+    ['the root', { project: '/' }],
+    ['the home', { project: '/home/u' }],
+    ['an ancestor of the home', { project: '/home' }],
+    ['a system folder', { project: '/etc/nginx' }],
+    ['the temp folder itself', { project: '/tmp' }],
+    ['the installation', { project: '/opt/countersign' }],
+    ['what holds the installation', { project: '/srv/x', installation: '/srv/x/node_modules/countersign' }],
+    ['a folder of the installation', { project: '/opt/countersign/tools' }],
+    ['a temp folder that is the home', { temp: '/home/u' }],
+    ['a cache folder that holds the home', { cache: '/home' }],
+    ['a cache folder of the system', { cache: '/etc' }],
+    ['state in a writable root', { state: '/tmp/state' }],
+  ])('refuses %s', (_, change) => {
+    expect(checkPlaces({ ...places, ...change }, 'workspace-write')).toMatchObject({
+      ok: false,
+      error: { code: 'bad_root' },
+    });
+  });
+
+  it('accepts an ordinary project', () => {
+    expect(checkPlaces(places, 'workspace-write').ok).toBe(true);
+  });
+});
+
+describe('sandboxEnvironment', () => {
+  it('passes the allowlist only', () => {
+    const secrets = {
+      GITHUB_TOKEN: 't',
+      SSH_AUTH_SOCK: '/s',
+      NODE_OPTIONS: 'x',
+      LD_PRELOAD: 'x',
+      BASH_ENV: 'x',
+      LC_: 'x',
+    };
+    const given = sandboxEnvironment({ ...secrets, PATH: '/bin', LANG: 'C', LC_ALL: 'C', HOME: '/elsewhere' }, places);
+    expect(given).toEqual({
+      PATH: '/bin',
+      LANG: 'C',
+      LC_ALL: 'C',
+      HOME: '/home/u',
+      TMPDIR: '/tmp',
+      XDG_CACHE_HOME: '/home/u/.cache',
+      npm_config_cache: '/home/u/.cache/npm',
+      GIT_OPTIONAL_LOCKS: '0',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_EDITOR: 'false',
+      EDITOR: 'false',
+      PAGER: 'cat',
+      GIT_PAGER: 'cat',
+    });
+  });
+});
