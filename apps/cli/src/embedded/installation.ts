@@ -1,11 +1,11 @@
 import { createConnection } from 'node:net';
 import path from 'node:path';
 import { isServing } from '@countersign/service-kit';
+import { freePort } from '@countersign/service-kit/embedded';
 import { type GatewayClient, gatewayClient } from '../gateway-client.ts';
 import { type Ports, type ServiceName, writeServiceConfigs } from './config-files.ts';
 import { type DataFolder, installationPath, openDataFolder } from './data-folder.ts';
 import { type Endpoints, writeEndpoints } from './endpoints.ts';
-import { freePort } from './free-port.ts';
 import { type Keys, openKeys, readTokens, type TokenName } from './keys.ts';
 import { natsServerConfig } from './nats-config.ts';
 import { stopOrphans } from './orphans.ts';
@@ -121,16 +121,26 @@ async function startServices(supervisor: Supervisor, data: DataFolder, keys: Key
   return { endpoints, client };
 }
 
-/** Starts everything on loopback, on free ports. Stops what it started and rejects when a service is not ready. */
-export async function startInstallation(dataRoot: string, say: (line: string) => void): Promise<Installation> {
+/**
+ * Starts everything on loopback, on free ports. Stops what it started and rejects when a service is not ready or
+ * `interrupted` resolves first.
+ */
+export async function startInstallation(
+  dataRoot: string,
+  say: (line: string) => void,
+  interrupted: Promise<void> = new Promise(() => undefined),
+): Promise<Installation> {
   const data = openDataFolder(dataRoot);
   const pidFile = path.join(data.private, 'run/processes.json');
   const orphans = await stopOrphans(pidFile);
   if (orphans.length > 0) say(`stopped what a killed run left: ${orphans.join(', ')}`);
   const keys = await openKeys(data);
   const supervisor = createSupervisor(pidFile, say);
+  let starting = true;
+  void interrupted.then(() => (starting ? supervisor.stopAll() : undefined));
   try {
     const started = await startServices(supervisor, data, keys, say);
+    starting = false;
     return { data, keys, ...started, stop: supervisor.stopAll };
   } catch (error) {
     await supervisor.stopAll();

@@ -33,7 +33,16 @@ const STEADY_MS = 30_000;
 const STOP_DEADLINE_MS = 12_000;
 const POLL_MS = 100;
 
-type Supervised = { readonly spec: ServiceSpec; child: ChildProcess; restartMs: number; startedAtMs: number };
+/** A service that ends this often before it was ready will not become ready. */
+const MAX_EARLY_ENDS = 3;
+
+type Supervised = {
+  readonly spec: ServiceSpec;
+  child: ChildProcess;
+  restartMs: number;
+  startedAtMs: number;
+  ends: number;
+};
 
 /** In a session of its own, so that Ctrl-C on the terminal reaches only the supervisor, which stops in order. */
 function spawnService(spec: ServiceSpec): ChildProcess {
@@ -81,6 +90,7 @@ export function createSupervisor(pidFile: string, report: (line: string) => void
     child.once('error', (error) => report(`${spec.name} cannot be started: ${error.message}`));
     child.once('exit', (code, signal) => {
       if (stopping) return;
+      service.ends += 1;
       if (Date.now() - service.startedAtMs > STEADY_MS) service.restartMs = FIRST_RESTART_MS;
       report(`${spec.name} ended (${signal ?? `exit ${code}`}); again in ${service.restartMs} ms, log ${spec.logFile}`);
       setTimeout(() => restart(service), service.restartMs);
@@ -97,13 +107,19 @@ export function createSupervisor(pidFile: string, report: (line: string) => void
   };
 
   const start = async (spec: ServiceSpec) => {
-    const service = { spec, child: spawnService(spec), restartMs: FIRST_RESTART_MS, startedAtMs: Date.now() };
+    const service = { spec, child: spawnService(spec), restartMs: FIRST_RESTART_MS, startedAtMs: Date.now(), ends: 0 };
     services.push(service);
     watch(service);
     service.child.once('spawn', record);
     const deadline = Date.now() + spec.readyTimeoutMs;
     while (!(await spec.isReady())) {
-      if (stopping || Date.now() > deadline) {
+      if (stopping) throw new FaultError('interrupted', { code: 'countersign.cli.interrupted' });
+      if (service.ends >= MAX_EARLY_ENDS) {
+        throw new FaultError(`${spec.name} ends as soon as it starts; read \`${spec.logFile}\``, {
+          code: 'countersign.cli.not_ready',
+        });
+      }
+      if (Date.now() > deadline) {
         throw new FaultError(`${spec.name} is not ready after ${spec.readyTimeoutMs} ms; read \`${spec.logFile}\``, {
           code: 'countersign.cli.not_ready',
         });
