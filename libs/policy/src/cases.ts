@@ -1,27 +1,15 @@
 import { decide } from './decide.ts';
-import { DEFAULT_SECURITY, defaultFacts } from './facts.ts';
+import { factsOf, type SessionFacts } from './facts.ts';
 import type { Layers } from './layers.ts';
 import { loadPolicySet } from './load.ts';
-import type { ApprovalMode, Call, Effect, Facts, Grant, LayerSource, SecuritySettings } from './types.ts';
+import type { Call, Effect, LayerSource } from './types.ts';
 
 /** One line of a case file. */
-export interface PolicyCase {
+export interface PolicyCase extends SessionFacts {
   readonly id: string;
   readonly note?: string;
   readonly permissions?: LayerSource;
-  readonly approvalMode?: ApprovalMode;
-  readonly eternal?: boolean;
-  readonly security?: Partial<SecuritySettings>;
-  readonly sandboxed?: boolean;
-  readonly session?: {
-    readonly project?: string;
-    readonly cwd?: string;
-    readonly home?: string;
-    readonly platform?: string;
-  };
-  readonly facts?: { readonly realpaths?: Readonly<Record<string, string>>; readonly caseInsensitive?: boolean };
   readonly layers?: Layers;
-  readonly grants?: readonly Grant[];
   readonly call: Call;
   readonly expect?: Effect;
   readonly expectAny?: readonly Effect[];
@@ -32,25 +20,6 @@ export interface CaseAnswer {
   readonly effect: Effect;
   readonly reasons: readonly string[];
   readonly ok: boolean;
-}
-
-function caseFacts(c: PolicyCase): Facts {
-  const base = defaultFacts();
-  const project = c.session?.project ?? base.project;
-  return {
-    ...base,
-    project,
-    cwd: c.session?.cwd ?? project,
-    home: c.session?.home ?? base.home,
-    platform: c.session?.platform ?? base.platform,
-    sandboxed: c.sandboxed ?? true,
-    approvalMode: c.approvalMode ?? 'manual',
-    eternal: c.eternal ?? false,
-    security: { ...DEFAULT_SECURITY, ...c.security },
-    realpaths: c.facts?.realpaths ?? {},
-    caseInsensitive: c.facts?.caseInsensitive ?? false,
-    grants: c.grants ?? [],
-  };
 }
 
 function caseLayers(c: PolicyCase): Layers {
@@ -87,7 +56,7 @@ export function evaluateCase(c: PolicyCase): CaseAnswer {
         'error',
         set.error.map((e) => `${e.layer} ${e.rule}: ${e.message}`),
       );
-    const decision = decide(set.value, c.call, caseFacts(c));
+    const decision = decide(set.value, c.call, factsOf(c));
     return answer(decision.effect, decision.reasons);
   } catch (cause) {
     return answer('error', [`the case cannot be read: ${cause instanceof Error ? cause.message : 'unknown fault'}`]);

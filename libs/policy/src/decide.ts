@@ -5,6 +5,7 @@ import { judgeHost } from './judge-host.ts';
 import { hasFullAccess, liftedBy } from './lift.ts';
 import { isSandboxed, tableAllows } from './modes.ts';
 import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
+import { reviewOf } from './review.ts';
 import { actionOf, canonicalTool, isMcpTool, patternKind, ruleCoversTool } from './tools.ts';
 import type { Call, Decision, Effect, Facts, Finding, Obligations, PolicySet } from './types.ts';
 
@@ -188,6 +189,7 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
     obligations: obligationsOf(set, profile, call),
     ignoredWidenings: set.ignoredWidenings,
     askKinds: effect === 'ask' ? [...new Set(open.map((f) => f.kind))].sort() : [],
+    ...(effect === 'ask' ? reviewOf(open, set) : {}),
   };
 }
 

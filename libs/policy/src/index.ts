@@ -1,9 +1,17 @@
 export { type CaseAnswer, evaluateCase, type PolicyCase, runCases } from './cases.ts';
 export { decide } from './decide.ts';
 export { type Explanation, explain } from './explain.ts';
-export { DEFAULT_SECURITY, defaultFacts } from './facts.ts';
+export { DEFAULT_SECURITY, defaultFacts, factsOf, type SessionFacts } from './facts.ts';
 export type { Layers } from './layers.ts';
 export { loadPolicySet } from './load.ts';
+export { type PolicyFile, type PolicyFileProblem, parsePolicyFile, showProblem } from './policy-file.ts';
+export { POLICY_SCHEMA } from './policy-schema.ts';
+export {
+  type RecordedCall,
+  type SimulatedChange,
+  type SimulationReport,
+  simulate,
+} from './simulate.ts';
 export { actionOf, canonicalTool, isMcpTool } from './tools.ts';
 export type {
   Action,
@@ -21,6 +29,8 @@ export type {
   PermissionMode,
   PolicyLoadError,
   PolicySet,
+  QueueSource,
+  Review,
   Rule,
   RuleSource,
   SecuritySettings,

@@ -82,6 +82,8 @@ export function mergeLayers(layers: Layers): PolicySet {
     allowedHosts: [...new Set(hosts)].sort(),
     forbiddenHosts: [...(managed.forbiddenHosts ?? [])].sort(),
     ceilings,
+    queues: managed.queues ?? {},
+    harmlessNames: managed.harmlessNames ?? managed.defaults?.harmlessNames ?? [],
     backend,
     ignoredWidenings: ignored.sort(),
   };

@@ -3,7 +3,8 @@ import { compileHostPattern, findSuspicious } from '@countersign/patterns';
 import { decide } from './decide.ts';
 import { defaultFacts } from './facts.ts';
 import { type Layers, mergeLayers } from './layers.ts';
-import { actionOf, canonicalTool, patternKind } from './tools.ts';
+import { nearest } from './nearest.ts';
+import { actionOf, canonicalTool, patternKind, toolNames } from './tools.ts';
 import {
   type ExampleCall,
   LAYER_NAMES,
@@ -32,7 +33,7 @@ function examplesProblem(rule: RuleSource, list: (typeof LISTS)[number]): string
     const matched = list === 'allowRules' ? decision.effect === 'allow' : decision.decidingRules.length > 0;
     return matched === wanted
       ? undefined
-      : `example \`${JSON.stringify(example).slice(0, 200)}\` ${wanted ? 'does not match' : 'matches'}; correct the pattern or the example`;
+      : `example \`${JSON.stringify(example).slice(0, 200)}\` ${wanted ? 'does not match' : 'matches'}`;
   };
   for (const e of rule.match ?? []) {
     const problem = check(e, true);
@@ -45,26 +46,85 @@ function examplesProblem(rule: RuleSource, list: (typeof LISTS)[number]): string
   return undefined;
 }
 
-function ruleProblem(rule: RuleSource, list: (typeof LISTS)[number]): string | undefined {
-  if (typeof rule !== 'object' || rule === null) return 'a rule must be an object';
-  if (typeof rule.toolName !== 'string' || rule.toolName === '') return 'a rule needs a `toolName`';
+interface Problem {
+  readonly message: string;
+  readonly suggestion: string;
+}
+
+const RULE_KEYS = ['toolName', 'pattern', 'reason', 'reviewer', 'approvals', 'queue', 'id', 'match', 'notMatch'];
+
+function fieldProblem(rule: RuleSource): Problem | undefined {
+  // INVARIANT: an unknown key is an error; a misspelt `pattern` would leave a rule that covers every call.
+  const unknown = Object.keys(rule).find((key) => !RULE_KEYS.includes(key));
+  if (unknown !== undefined) {
+    const meant = nearest(unknown, RULE_KEYS);
+    const suggestion = meant === undefined ? `use one of ${RULE_KEYS.join(', ')}` : `write \`${meant}\``;
+    return { message: `\`${unknown.slice(0, 100)}\` is not known in a rule`, suggestion };
+  }
+  for (const key of ['reason', 'reviewer', 'queue', 'id'] as const)
+    if (rule[key] !== undefined && (typeof rule[key] !== 'string' || rule[key] === ''))
+      return { message: `\`${key}\` must be a text`, suggestion: `write a text or remove \`${key}\`` };
+  const { approvals } = rule;
+  if (approvals !== undefined && !(Number.isSafeInteger(approvals) && approvals >= 1 && approvals <= 20))
+    return {
+      message: '`approvals` must be a whole number from 1 to 20',
+      suggestion: 'write how many people must approve',
+    };
+  for (const key of ['match', 'notMatch'] as const)
+    if (rule[key] !== undefined && !Array.isArray(rule[key]))
+      return { message: `\`${key}\` must be a list of examples`, suggestion: 'put the examples in a list' };
+  return undefined;
+}
+
+function toolProblem(rule: RuleSource): Problem | undefined {
+  if (typeof rule.toolName !== 'string' || rule.toolName === '')
+    return { message: 'a rule needs a `toolName`', suggestion: `add \`toolName\`: ${toolNames().join(', ')}` };
   const tool = canonicalTool(rule.toolName);
   const star = tool.indexOf('*');
-  if (star !== -1 && star !== tool.length - 1) return 'a `*` in `toolName` must be its last character';
-  if (star === -1 && actionOf(tool) === undefined) return `\`${tool}\` is not a tool; correct the name`;
-  if (rule.pattern === undefined) return examplesProblem(rule, list);
-  if (typeof rule.pattern !== 'string' || rule.pattern === '' || rule.pattern.length > 4096)
-    return '`pattern` must be a text of 1 to 4096 characters';
-  if (findSuspicious(rule.pattern) !== undefined) return '`pattern` holds an invisible or control character';
-  if (patternKind(tool) === 'host' && compileHostPattern(rule.pattern) === undefined)
-    return `\`${rule.pattern}\` is not a host pattern`;
-  return examplesProblem(rule, list);
+  if (star !== -1 && star !== tool.length - 1)
+    return {
+      message: 'a `*` in `toolName` must be its last character',
+      suggestion: `write \`${tool.slice(0, star)}*\``,
+    };
+  if (star !== -1 || actionOf(tool) !== undefined) return undefined;
+  const meant = nearest(tool, toolNames());
+  const suggestion = meant === undefined ? `use one of ${toolNames().join(', ')}` : `write \`${meant}\``;
+  return { message: `\`${tool.slice(0, 100)}\` is not a tool`, suggestion };
+}
+
+function patternProblem(rule: RuleSource): Problem | undefined {
+  const { pattern } = rule;
+  if (pattern === undefined) return undefined;
+  if (typeof pattern !== 'string' || pattern.trim() === '' || pattern.length > 4096)
+    return { message: '`pattern` must be a text of 1 to 4096 characters', suggestion: 'remove it to match every call' };
+  const odd = findSuspicious(pattern);
+  if (odd !== undefined)
+    return {
+      message: `\`pattern\` holds the invisible or control character ${odd}`,
+      suggestion: 'remove the character',
+    };
+  if (patternKind(canonicalTool(rule.toolName)) === 'host' && compileHostPattern(pattern) === undefined)
+    return {
+      message: `\`${pattern}\` is not a host pattern`,
+      suggestion: 'write `example.com`, `*.example.com` or an exact address, with an optional port and path',
+    };
+  return undefined;
+}
+
+function ruleProblem(rule: RuleSource, list: (typeof LISTS)[number]): Problem | undefined {
+  if (typeof rule !== 'object' || rule === null || Array.isArray(rule))
+    return { message: 'a rule must be a map', suggestion: 'write `toolName` and `pattern`' };
+  const problem = fieldProblem(rule) ?? toolProblem(rule) ?? patternProblem(rule);
+  if (problem !== undefined) return problem;
+  const example = examplesProblem(rule, list);
+  return example === undefined ? undefined : { message: example, suggestion: 'correct the pattern or the example' };
 }
 
 function layerProblems(name: string, layer: object): PolicyLoadError[] {
   const out: PolicyLoadError[] = [];
   const record = layer as Record<string, unknown>;
-  const fail = (rule: string, message: string): void => void out.push({ layer: name, rule, message });
+  const fail = (rule: string, message: string, suggestion?: string): void =>
+    void out.push({ layer: name, rule, message, ...(suggestion === undefined ? {} : { suggestion }) });
   if (record.mode !== undefined && !MODES.some((m) => m === record.mode))
     fail('mode', '`mode` must be strict, dev, networked or yolo');
   for (const key of ['allowedHosts', 'forbiddenHosts']) {
@@ -73,7 +133,7 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
     else
       for (const h of hosts)
         if (typeof h !== 'string' || compileHostPattern(h) === undefined || /^\*+$/.test(h))
-          fail(key, `\`${String(h)}\` is not a host pattern`);
+          fail(key, `\`${String(h)}\` is not a host pattern`, 'write `example.com` or `*.example.com`');
   }
   for (const list of LISTS) {
     const rules = record[list] ?? [];
@@ -81,7 +141,7 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
     else
       rules.forEach((rule: RuleSource, i) => {
         const problem = ruleProblem(rule, list);
-        if (problem !== undefined) fail(`${list}[${i}]`, problem);
+        if (problem !== undefined) fail(`${list}[${i}]`, problem.message, problem.suggestion);
       });
   }
   for (const key of ['lockedRules', 'defaults'])

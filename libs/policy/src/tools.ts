@@ -26,6 +26,9 @@ const ACTIONS: ReadonlyMap<string, Action> = new Map([
 /** The canonical tool name behind an alias. */
 export const canonicalTool = (name: string): string => (Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name);
 
+/** The names of the known tools, aliases left out. */
+export const toolNames = (): string[] => [...ACTIONS.keys()];
+
 /** The action of a known tool; undefined for a tool nobody registered. */
 export function actionOf(tool: string): Action | undefined {
   return ACTIONS.get(tool) ?? (isMcpTool(tool) ? 'execute' : undefined);

@@ -38,6 +38,13 @@ export interface RuleLists {
   readonly denyRules?: readonly RuleSource[];
 }
 
+export interface QueueSource {
+  readonly approvals?: number;
+  /** The person on whose behalf the agent acts may not approve. */
+  readonly separationOfDuties?: boolean;
+  readonly description?: string;
+}
+
 export interface LayerSource extends RuleLists {
   readonly mode?: PermissionMode;
   readonly allowedHosts?: readonly string[];
@@ -47,7 +54,13 @@ export interface LayerSource extends RuleLists {
   readonly forbiddenHosts?: readonly string[];
   readonly lockedRules?: RuleLists;
   readonly defaults?: LayerSource;
-  readonly queues?: unknown;
+  /** Names of the desk's queues with the approvals each one needs. */
+  readonly queues?: Readonly<Record<string, QueueSource>>;
+  /** Extends the closed list of assignments that an allow rule survives; only honoured from `managed`. */
+  readonly harmlessNames?: readonly string[];
+  readonly approvalMode?: ApprovalMode;
+  readonly security?: Partial<SecuritySettings>;
+  readonly description?: string;
   /** Only for `project` and `local`: an operator trusted exactly this content. */
   readonly trusted?: boolean;
 }
@@ -57,6 +70,9 @@ export interface SecuritySettings {
   readonly dangerous_command_guard: boolean;
   readonly block_private_network: boolean;
   readonly hardened_mode: boolean;
+  readonly identity_judge_llm_enabled?: boolean;
+  /** Names that child processes get; empty or absent means the closed default list. */
+  readonly env_allowlist?: readonly string[];
 }
 
 export interface Rule {
@@ -74,6 +90,8 @@ export interface PolicySet {
   readonly allowedHosts: readonly string[];
   readonly forbiddenHosts: readonly string[];
   readonly ceilings: Ceilings;
+  readonly queues?: Readonly<Record<string, QueueSource>>;
+  readonly harmlessNames?: readonly string[];
   readonly backend: string;
   readonly ignoredWidenings: readonly string[];
 }
@@ -82,6 +100,7 @@ export interface PolicyLoadError {
   readonly layer: string;
   readonly rule: string;
   readonly message: string;
+  readonly suggestion?: string;
 }
 
 export interface Call {
@@ -133,6 +152,14 @@ export interface Obligations {
   readonly hosts: readonly string[];
 }
 
+/** Who must answer an ask, by the rules that raised it. */
+export interface Review {
+  readonly reviewer?: string;
+  readonly queue?: string;
+  /** How many different people must approve. */
+  readonly approvals?: number;
+}
+
 export interface Decision {
   readonly effect: Effect;
   readonly reasons: readonly string[];
@@ -140,4 +167,6 @@ export interface Decision {
   readonly obligations: Obligations;
   readonly ignoredWidenings: readonly string[];
   readonly askKinds: readonly AskKind[];
+  /** Only on an `ask` whose rules or queues say who must answer it. */
+  readonly review?: Review;
 }

@@ -1,32 +1,105 @@
-import { readFileSync } from 'node:fs';
-import { runCases } from '@countersign/policy';
+import { type Call, explain, factsOf, runCases } from '@countersign/policy';
 import type { Command } from 'commander';
 import { EXIT, print, RefusedError } from '../output.ts';
+import { readInput, readPolicyFile, readPolicySet } from './policy-input.ts';
+import { addSimulateCommand } from './policy-simulate.ts';
 
-function readCases(file: string): string {
+function addEval(policy: Command): void {
+  policy
+    .command('eval')
+    .description('decide the calls of a case file, one JSON line each; ends with 1 if an expectation fails')
+    .requiredOption('--cases <file>', 'JSON Lines of cases')
+    .action(({ cases }: { cases: string }) => {
+      const { answers, ok } = runCases(readInput(cases));
+      for (const { id, effect, reasons } of answers)
+        process.stdout.write(`${JSON.stringify({ id, effect, reasons })}\n`);
+      const right = answers.filter((answer) => answer.ok).length;
+      process.stderr.write(`${right} of ${answers.length} as expected\n`);
+      for (const answer of answers) if (!answer.ok) process.stderr.write(`not as expected: ${answer.id}\n`);
+      process.exitCode = ok ? EXIT.ok : EXIT.refused;
+    });
+}
+
+type ExplainOptions = {
+  policy: string[];
+  call?: string;
+  tool?: string;
+  value?: string;
+  project?: string;
+  cwd?: string;
+};
+
+const ARGUMENT: Readonly<Record<string, string>> = {
+  bash: 'command',
+  background: 'command',
+  web_fetch: 'url',
+  browser: 'url',
+  web_search: 'query',
+};
+
+function callOf({ call, tool, value }: ExplainOptions): Call {
+  if (call === undefined) {
+    if (tool === undefined || value === undefined)
+      throw new RefusedError('want `--call` or `--tool` with `--value`', 'countersign.cli.usage', EXIT.usage);
+    return { tool, args: { content: '', oldText: '', newText: '', [ARGUMENT[tool] ?? 'path']: value } };
+  }
   try {
-    return readFileSync(file, 'utf8');
+    return JSON.parse(call) as Call;
   } catch {
-    throw new RefusedError(`cannot read \`${file}\``, 'countersign.cli.no_cases', EXIT.usage);
+    throw new RefusedError('`--call` is not JSON', 'countersign.cli.usage', EXIT.usage);
   }
 }
 
-/** `countersign policy eval`. */
-export function addPolicyCommand(program: Command): void {
-  program
-    .command('policy')
-    .description('the decision engine')
-    .command('eval')
-    .requiredOption('--cases <file>', 'JSON Lines of cases')
-    .action(({ cases }: { cases: string }, command: Command) => {
-      const { answers, ok } = runCases(readCases(cases));
-      const wrong = answers.filter((answer) => !answer.ok);
-      const lines = wrong.map(({ id, effect, reasons }) => `${id}: ${effect}: ${reasons.join('; ')}`);
-      print(
-        command,
-        { ok, answers },
-        [...lines, `${answers.length - wrong.length} of ${answers.length} as expected`].join('\n'),
-      );
-      process.exitCode = ok ? EXIT.ok : EXIT.refused;
+function addExplain(policy: Command): void {
+  policy
+    .command('explain')
+    .description('show layers, deciding rules, table row and ignored widenings for one call')
+    .requiredOption('--policy <files...>', 'FILE (the managed layer) or LAYER=FILE')
+    .option('--call <json>', 'the call: {"tool":…,"args":{…}}')
+    .option('--tool <name>', 'the tool, with --value')
+    .option('--value <text>', 'its command, path or address')
+    .option('--project <folder>', 'the project folder of the session')
+    .option('--cwd <folder>', 'the working folder of the session')
+    .action((options: ExplainOptions, command: Command) => {
+      const { set, security, approvalMode } = readPolicySet(options.policy);
+      const { project, cwd } = options;
+      const session = { ...(project ? { project } : {}), ...(cwd ? { cwd } : {}) };
+      const stated = { session, security, ...(approvalMode === undefined ? {} : { approvalMode }) };
+      const found = explain(set, callOf(options), factsOf(stated));
+      const { decision } = found;
+      const lines = [
+        `${decision.effect}`,
+        ...decision.reasons.map((reason) => `  because ${reason}`),
+        ...decision.decidingRules.map((rule) => `  deciding rule ${rule}`),
+        ...(decision.review === undefined ? [] : [`  review ${JSON.stringify(decision.review)}`]),
+        `mode ${found.mode}: ${found.tableRow}`,
+        ...found.layers.map(({ layer, rules }) => `layer ${layer}: ${rules.length} rules`),
+        ...found.ignoredWidenings.map((what) => `ignored ${what}`),
+      ];
+      print(command, found, lines.join('\n'));
     });
+}
+
+function addTest(policy: Command): void {
+  policy
+    .command('test <file>')
+    .description("run a policy file's own match and notMatch examples; ends with 1 at the first faulty file")
+    .action((file: string, _options: object, command: Command) => {
+      const { layer, lines } = readPolicyFile(file);
+      const rules = [layer, layer.lockedRules, layer.defaults].flatMap((l) => [
+        ...(l?.allowRules ?? []),
+        ...(l?.askRules ?? []),
+        ...(l?.denyRules ?? []),
+      ]);
+      const examples = rules.reduce((n, r) => n + (r.match?.length ?? 0) + (r.notMatch?.length ?? 0), 0);
+      const untested = rules.filter((r) => r.match === undefined).length;
+      const text = `${file}: ${lines.size} rules, ${examples} examples hold, ${untested} rules without \`match\``;
+      print(command, { file, rules: lines.size, examples, untested }, text);
+    });
+}
+
+/** `countersign policy eval | explain | test | simulate`. */
+export function addPolicyCommand(program: Command): void {
+  const policy = program.command('policy').description('the decision engine');
+  for (const add of [addEval, addExplain, addTest, addSimulateCommand]) add(policy);
 }

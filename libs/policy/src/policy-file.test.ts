@@ -1,0 +1,99 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { decide, factsOf, loadPolicySet, POLICY_SCHEMA, parsePolicyFile, showProblem } from './index.ts';
+
+const folder = new URL('../../../deploy/policies/', import.meta.url);
+const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
+const presets = readdirSync(folder).filter((name) => name !== 'policy.schema.json');
+const problems = (text: string, file = 'p.yaml'): string[] => {
+  const parsed = parsePolicyFile(text, file);
+  return parsed.ok ? [] : parsed.error.map(showProblem);
+};
+
+function answer(preset: string, command: string) {
+  const parsed = parsePolicyFile(read(preset), preset);
+  if (!parsed.ok) throw new Error(parsed.error.map(showProblem).join('\n'));
+  const set = loadPolicySet({ managed: parsed.value.layer });
+  if (!set.ok) throw new Error('the preset does not load');
+  const security = parsed.value.layer.defaults?.security ?? {};
+  return decide(set.value, { tool: 'bash', args: { command } }, factsOf({ security }));
+}
+
+describe('shipped policies', () => {
+  it('holds the presets and an example organisation', () => {
+    expect(presets.sort()).toEqual([
+      'default.yaml',
+      'example-organisation.yaml',
+      'foya.json',
+      'hardened.yaml',
+      'lingxiao.yaml',
+    ]);
+  });
+  it.each(presets)('%s loads, and every rule in it is proven by match and notMatch', (name) => {
+    expect(problems(read(name), name)).toEqual([]);
+    const parsed = parsePolicyFile(read(name), name);
+    if (!parsed.ok) return;
+    const { lockedRules, defaults } = parsed.value.layer;
+    const rules = [lockedRules, defaults].flatMap((l) => [
+      ...(l?.allowRules ?? []),
+      ...(l?.askRules ?? []),
+      ...(l?.denyRules ?? []),
+    ]);
+    for (const rule of rules) {
+      expect(rule.match?.length, rule.id).toBeGreaterThan(0);
+      expect(rule.notMatch?.length, rule.id).toBeGreaterThan(0);
+    }
+  });
+  it('the published schema is the one that files are checked with', () => {
+    expect(JSON.parse(read('policy.schema.json'))).toEqual(JSON.parse(JSON.stringify(POLICY_SCHEMA)));
+  });
+  it('the presets differ where they say they do', () => {
+    expect(answer('foya.json', 'ls').effect).toBe('ask');
+    expect(answer('default.yaml', 'ls').effect).toBe('allow');
+    expect(answer('lingxiao.yaml', 'sudo ls').effect).toBe('allow');
+    expect(answer('hardened.yaml', 'sudo ls').effect).toBe('deny');
+  });
+  it('the example organisation sends a release to its queue for two people', () => {
+    const decision = answer('example-organisation.yaml', 'cd pkg && npm publish --tag next');
+    expect(decision.effect).toBe('ask');
+    expect(decision.review).toEqual({ reviewer: 'human', queue: 'release', approvals: 2 });
+  });
+});
+
+describe('a faulty file is refused whole with file, line, rule and suggestion', () => {
+  it.each([
+    ['mode: devv\n', 'p.yaml:1: `mode`: `devv` is not one of strict, dev, networked, yolo; write `dev`'],
+    ['mode: dev\ndenyRule: []\n', 'p.yaml:2: `denyRule`: `denyRule` is not known here; write `denyRules`'],
+    [
+      'denyRules:\n  - toolName: bash\n    patern: rm *\n',
+      'p.yaml:3: denyRules[0]: `denyRules[0].patern`: `patern` is not known here; write `pattern`',
+    ],
+    ['askRules:\n  - toolName: bash\n  - toolName: bsh\n', 'p.yaml:3: askRules[1]: `bsh` is not a tool; write `bash`'],
+    [
+      'lockedRules:\n  denyRules:\n    - toolName: web_fetch\n      pattern: a b\n',
+      'p.yaml:3: lockedRules.denyRules[0]: `a b` is not a host pattern; write `example.com`, `*.example.com` or an exact address, with an optional port and path',
+    ],
+    [
+      'allowRules:\n  - { toolName: bash, pattern: ls, match: [rm] }\n',
+      'p.yaml:2: allowRules[0]: example `"rm"` does not match; correct the pattern or the example',
+    ],
+    ['mode: dev\nmode: yolo\n', 'p.yaml:2: Map keys must be unique; correct the syntax at this line'],
+    ['a: &x 1\nmode: *x\n', 'p.yaml:2: an alias may not be used here; correct the syntax at this line'],
+    ['- a\n', 'p.yaml:1: the file is a list; write a map'],
+    ['trusted: true\n', 'p.yaml:1: `trusted`: `trusted` is not known here'],
+  ])('%j', (text, wanted) => {
+    expect(problems(text).join('\n')).toContain(wanted);
+  });
+  it('a file named .json must be strict JSON', () => {
+    expect(problems('{"mode": "dev",}', 'p.json')[0]).toMatch(/^p\.json:1: /);
+    expect(problems('mode: dev', 'p.json')[0]).toMatch(/^p\.json:1: /);
+    expect(problems('{"mode": "dev"}', 'p.json')).toEqual([]);
+  });
+  it('a file nested beyond reason is refused, not thrown at the caller', () => {
+    expect(problems('['.repeat(100000))).not.toEqual([]);
+    expect(problems(`${'- '.repeat(50000)}a`)).not.toEqual([]);
+  });
+  it('an empty file is an empty layer', () => {
+    expect(problems('')).toEqual([]);
+  });
+});

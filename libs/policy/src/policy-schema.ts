@@ -1,0 +1,139 @@
+/** The part of JSON Schema that policy files use. */
+export interface Schema {
+  readonly type?: 'object' | 'array' | 'string' | 'boolean' | 'integer';
+  readonly description?: string;
+  readonly enum?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: false | Schema;
+  readonly items?: Schema;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly maxItems?: number;
+  readonly anyOf?: readonly Schema[];
+  readonly $ref?: string;
+}
+
+const text = (description: string, maxLength = 4096): Schema => ({
+  type: 'string',
+  minLength: 1,
+  maxLength,
+  description,
+});
+const flag = (description: string): Schema => ({ type: 'boolean', description });
+const list = (items: Schema, description: string): Schema => ({ type: 'array', items, maxItems: 10000, description });
+const object = (properties: Record<string, Schema>, required: string[] = []): Schema => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false,
+});
+const ref = (name: string): Schema => ({ $ref: `#/$defs/${name}` });
+const mode: Schema = {
+  type: 'string',
+  enum: ['strict', 'dev', 'networked', 'yolo'],
+  description: 'what needs asking when no rule matches',
+};
+const people: Schema = {
+  type: 'integer',
+  minimum: 1,
+  maximum: 20,
+  description: 'how many different people must approve',
+};
+
+const examples = (description: string): Schema =>
+  list(
+    {
+      anyOf: [
+        text('the command, path or address of a call', 65536),
+        object({ tool: text('the tool', 256), args: { type: 'object', description: "the call's arguments" } }),
+      ],
+    },
+    description,
+  );
+
+const rule = object(
+  {
+    id: text('a stable name, shown in reasons and grants', 128),
+    toolName: text('a tool, `*`, or a name that ends in `*`', 256),
+    pattern: text('what it matches; absent means every call of the tool'),
+    reason: text('shown to the agent and the approver'),
+    reviewer: text('`human`, `guardian`, or the name of a person or group', 256),
+    queue: text('the queue that answers the ask', 128),
+    approvals: people,
+    match: examples('calls that the rule must match; checked at load'),
+    notMatch: examples('calls that the rule must not match; checked at load'),
+  },
+  ['toolName'],
+);
+
+const lists = {
+  allowRules: list(ref('rule'), 'calls that need no answer'),
+  askRules: list(ref('rule'), 'calls that a reviewer answers'),
+  denyRules: list(ref('rule'), 'calls that are refused'),
+};
+
+const security = object({
+  permission_mode: mode,
+  auto_allow_bash_if_sandboxed: flag('modes dev and networked run sandboxed commands without asking'),
+  dangerous_command_guard: flag('risky command forms are denied'),
+  block_private_network: flag('private and reserved addresses are denied'),
+  identity_judge_llm_enabled: flag('a model compares who acts with who was enrolled'),
+  hardened_mode: flag('every guard on; a one-way lock'),
+  env_allowlist: list(text('a name', 128), 'environment names that child processes get'),
+});
+
+const layer = {
+  $schema: text('the address of this schema'),
+  description: text('what the file is for'),
+  mode,
+  approvalMode: {
+    type: 'string',
+    enum: ['manual', 'auto', 'full_access'],
+    description: 'who answers an ask',
+  },
+  security,
+  allowedHosts: list(
+    text('a host, `*.host`, with an optional port and path', 1000),
+    'hosts that mode networked reaches',
+  ),
+  sandboxBackend: {
+    type: 'string',
+    enum: ['app-guard', 'bubblewrap', 'seatbelt', 'auto'],
+    description: 'how execution is bounded',
+  },
+  allowBackendFallback: flag('whether another backend may stand in'),
+  ...lists,
+} satisfies Record<string, Schema>;
+
+const managed = {
+  ceilings: object({
+    mode,
+    fullAccess: flag('whether full access may be asked for'),
+    eternal: flag('whether sessions may run unattended'),
+    backendFallback: flag('whether another backend may stand in'),
+    appGuard: flag('whether the app-guard backend may be used'),
+  }),
+  forbiddenHosts: list(text('a host', 1000), 'hosts that no layer may add'),
+  harmlessNames: list(text('a name', 128), 'more environment names that an allow rule survives'),
+  lockedRules: object(lists),
+  defaults: object(layer),
+  queues: {
+    type: 'object',
+    description: 'the queues that answer asks, by name',
+    additionalProperties: object({
+      description: text('what the queue is for'),
+      approvals: people,
+      separationOfDuties: flag('the person for whom the agent acts may not approve'),
+    }),
+  },
+} satisfies Record<string, Schema>;
+
+/** The JSON Schema (draft 2020-12) of a policy file; `deploy/policies/policy.schema.json` is its text. */
+export const POLICY_SCHEMA: Schema & { readonly $defs: Readonly<Record<string, Schema>> } = {
+  ...{ $schema: 'https://json-schema.org/draft/2020-12/schema', title: 'Countersign policy file' },
+  ...object({ ...layer, ...managed }),
+  $defs: { rule },
+};
