@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BoundedOutput } from './bounded-output.ts';
+import { makePipes, type OutputPipe } from './output-pipe.ts';
+import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
+import { quarantineViolations } from './quarantine.ts';
+import { refusalOf } from './sandbox-error.ts';
+import { type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
+
+export type OutputStream = 'stdout' | 'stderr';
+
+export type BashRequest = SandboxRequest & {
+  /** Text for `/bin/sh -c`, or a program with its arguments. */
+  readonly command: string | readonly string[];
+  /** Wall clock, milliseconds. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+  /** Output as it comes, whole and in order for each stream. */
+  readonly onOutput?: (stream: OutputStream, chunk: Uint8Array) => void;
+};
+
+export type BashOutcome = SandboxEnding & {
+  /** Head and tail of the output, at most 30,000 bytes of each stream. */
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
+  readonly truncated: boolean;
+  /** Bytes that are missing between head and tail of both streams. */
+  readonly truncatedBytes: number;
+  /** Paths that a write rule forbids and that the command made all the same; they were moved away. */
+  readonly violations: readonly string[];
+};
+
+const DRAIN_MS = 2_000;
+const MAX_REASON_CHARS = 500;
+
+function collect(pipe: OutputPipe, output: BoundedOutput, onChunk: (chunk: Buffer) => void): Promise<unknown> {
+  pipe.readEnd.on('data', (chunk: Buffer) => {
+    output.add(chunk);
+    onChunk(chunk);
+  });
+  pipe.readEnd.on('error', () => undefined);
+  return once(pipe.readEnd, 'close').catch(() => undefined);
+}
+
+const empty = new Uint8Array();
+const failed = (error: unknown): BashOutcome => {
+  const { code, message: reason } = refusalOf(error);
+  return {
+    kind: 'sandbox_failed',
+    code,
+    reason,
+    stdout: empty,
+    stderr: empty,
+    truncated: false,
+    truncatedBytes: 0,
+    violations: [],
+  };
+};
+
+/** SECURITY: what a failed sandbox printed is bubblewrap's own word, never the command's. */
+function explain(ending: SandboxEnding, stderr: BoundedOutput): SandboxEnding {
+  if (ending.kind !== 'sandbox_failed') return ending;
+  const said = stderr.bytes().toString('utf8').trim();
+  return said === '' ? ending : { ...ending, reason: said.slice(-MAX_REASON_CHARS) };
+}
+
+async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
+  const { command, timeoutMs, signal, onOutput } = request;
+  const { stdout, stderr } = await makePipes(prepared.spool);
+  const kept = { stdout: new BoundedOutput(), stderr: new BoundedOutput() };
+  const drained = Promise.all([
+    collect(stdout, kept.stdout, (chunk) => onOutput?.('stdout', chunk)),
+    collect(stderr, kept.stderr, (chunk) => onOutput?.('stderr', chunk)),
+  ]);
+  const closeWriteEnds = () => {
+    stdout.closeWriteEnd();
+    stderr.closeWriteEnd();
+  };
+  const argv = typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
+  const starting = spawnSandbox(prepared, argv, ['ignore', stdout.writeEnd, stderr.writeEnd]);
+  const running = await starting.finally(closeWriteEnds);
+  const timer = setTimeout(() => running.stop('timeout'), timeoutMs);
+  const onAbort = () => running.stop('stop');
+  signal?.addEventListener('abort', onAbort, { once: true });
+  if (signal?.aborted) onAbort();
+  const ending = await running.ended;
+  clearTimeout(timer);
+  signal?.removeEventListener('abort', onAbort);
+  await Promise.race([drained, sleep(DRAIN_MS)]);
+  stdout.readEnd.destroy();
+  stderr.readEnd.destroy();
+  const truncatedBytes = kept.stdout.droppedBytes + kept.stderr.droppedBytes;
+  return {
+    ...explain(ending, kept.stderr),
+    stdout: kept.stdout.bytes(),
+    stderr: kept.stderr.bytes(),
+    truncated: truncatedBytes > 0,
+    truncatedBytes,
+    violations: await quarantineViolations(prepared),
+  };
+}
+
+/**
+ * Runs a command in a sandbox as the account of this process. Never rejects: whatever keeps the command from running is
+ * `sandbox_failed`. On return the whole process tree is gone.
+ */
+export async function runBash(request: BashRequest): Promise<BashOutcome> {
+  let prepared: PreparedRun | undefined;
+  try {
+    prepared = await prepareRun(request);
+    return await runPrepared(prepared, request);
+  } catch (error) {
+    return failed(error);
+  } finally {
+    await prepared?.release().catch(() => undefined);
+  }
+}

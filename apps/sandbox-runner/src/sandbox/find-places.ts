@@ -1,0 +1,63 @@
+import { mkdir, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { ERROR_CODES } from '@countersign/protocol';
+import { checkPlaces, type Places, type Profile } from '@countersign/sandbox';
+import { accountUid } from './account.ts';
+import { errnoOf, refuse } from './sandbox-error.ts';
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+async function realFolder(kind: string, folder: string): Promise<string> {
+  if (!path.isAbsolute(folder)) refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` is not absolute`);
+  try {
+    const real = await realpath(folder);
+    if ((await stat(real)).isDirectory()) return real;
+  } catch (error) {
+    const reason = errnoOf(error) ?? 'unknown';
+    refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` cannot be reached by uid ${accountUid()} (${reason})`);
+  }
+  return refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` is not a folder`);
+}
+
+async function madeFolder(kind: string, folder: string): Promise<string> {
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch(() => undefined);
+  return realFolder(kind, folder);
+}
+
+async function checkOwner(project: string): Promise<void> {
+  const { uid } = await stat(project);
+  if (uid === accountUid()) return;
+  refuse(
+    ERROR_CODES.badOwner,
+    `project \`${project}\` belongs to uid ${uid} and commands run as uid ${accountUid()}; ` +
+      `set \`COUNTERSIGN_RUN_AS=${uid}\` or run \`chown -R ${accountUid()}\` on it`,
+  );
+}
+
+export type PlacesRequest = {
+  readonly project: string;
+  readonly profile: Profile;
+  readonly installation: string;
+  /** Home of the account, and TMPDIR, XDG_CACHE_HOME, XDG_STATE_HOME where they are set. */
+  readonly environment: Variables;
+};
+
+/** Real paths of everything a sandbox is made of. Makes the cache and state folders. Throws a SandboxRefusal. */
+export async function findPlaces(request: PlacesRequest): Promise<Places> {
+  const { environment, profile } = request;
+  if (!environment.HOME) refuse(ERROR_CODES.badRoot, 'this account has no `HOME`; set it');
+  const home = await realFolder('home', environment.HOME);
+  const project = await realFolder('project', request.project);
+  const installation = await realFolder('installation', request.installation);
+  const temp = await realFolder('temp', environment.TMPDIR || '/tmp');
+  const cachePath = environment.XDG_CACHE_HOME || `${home}/.cache`;
+  const statePath = `${environment.XDG_STATE_HOME || `${home}/.local/state`}/countersign-sandbox`;
+  const early = checkPlaces({ project, home, installation, temp, cache: cachePath, state: statePath }, profile);
+  if (!early.ok) refuse(ERROR_CODES.badRoot, early.error.message);
+  const cache = await madeFolder('cache', cachePath);
+  const places = { project, home, installation, temp, cache, state: await madeFolder('state', statePath) };
+  const checked = checkPlaces(places, profile);
+  if (!checked.ok) refuse(ERROR_CODES.badRoot, checked.error.message);
+  if (profile === 'workspace-write') await checkOwner(project);
+  return places;
+}

@@ -1,0 +1,47 @@
+import { lstat, open, realpath } from 'node:fs/promises';
+import path from 'node:path';
+import { ERROR_CODES } from '@countersign/protocol';
+import { errnoOf, refuse } from './sandbox-error.ts';
+
+const MAX_POINTER_BYTES = 8_192;
+
+async function readPointer(file: string): Promise<string | undefined> {
+  try {
+    await using handle = await open(file, 'r');
+    const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(MAX_POINTER_BYTES) });
+    return buffer.toString('utf8', 0, bytesRead).trim();
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'EISDIR') return undefined;
+    return refuse(ERROR_CODES.badRoot, `git file \`${file}\` cannot be read; repair or remove it`);
+  }
+}
+
+async function real(target: string): Promise<string[]> {
+  try {
+    return [await realpath(target)];
+  } catch {
+    return [];
+  }
+}
+
+/** The shared git folder that a worktree's own git folder names in `commondir`. */
+async function commonFolder(gitFolder: string): Promise<string[]> {
+  const pointer = await readPointer(path.join(gitFolder, 'commondir'));
+  return pointer ? real(path.resolve(gitFolder, pointer)) : [];
+}
+
+/**
+ * What must be read-only for the `.git` of a repository: a folder itself, or a pointer file with the folder it names and
+ * their common folder. A symbolic link is refused, because it could be aimed elsewhere between check and use.
+ */
+export async function gitPaths(repository: string): Promise<readonly string[]> {
+  const git = `${repository}/.git`;
+  const found = await lstat(git).catch(() => undefined);
+  if (!found) return [];
+  if (found.isSymbolicLink()) refuse(ERROR_CODES.badRoot, `\`${git}\` is a symbolic link; use a folder or a git file`);
+  if (found.isDirectory()) return [git, ...(await commonFolder(git))];
+  const pointer = (await readPointer(git))?.replace(/^gitdir:\s*/, '');
+  const folders = pointer ? await real(path.resolve(repository, pointer)) : [];
+  const common = await Promise.all(folders.map(commonFolder));
+  return [git, ...folders, ...common.flat()];
+}
