@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Agent, connectAgent } from '@countersign/agent';
-import type { Result } from '@countersign/kernel';
+import { FaultError, type Result } from '@countersign/kernel';
 import { loadIdentity, loadRoster } from '@countersign/service-kit';
 import type { Command } from 'commander';
 import { type DataFolder, defaultDataFolder, openDataFolder } from './embedded/data-folder.ts';
@@ -14,7 +14,17 @@ import { RefusedError } from './output.ts';
 export const dataRoot = (command: Command): string =>
   path.resolve(command.optsWithGlobals<{ data?: string }>().data ?? defaultDataFolder());
 
-const opened = (command: Command): DataFolder => openDataFolder(dataRoot(command));
+/** The data folder of an installation that was started. Throws, and makes nothing, when it was not. */
+function opened(command: Command): DataFolder {
+  const root = dataRoot(command);
+  if (existsSync(path.join(root, 'private'))) return openDataFolder(root);
+  throw new FaultError(
+    `nothing was started in \`${root}\`; run \`npm start\` first, or name its folder with \`--data\``,
+    {
+      code: 'countersign.cli.not_started',
+    },
+  );
+}
 
 /** The gateway of the running installation, as one of its local tokens. */
 export function localGateway(command: Command, token: TokenName): GatewayClient {

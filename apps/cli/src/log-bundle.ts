@@ -17,16 +17,22 @@ const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha2
 
 /**
  * Verifies an exported log (NDJSON: leaves, then the checkpoint) without any service.
+ * @param olderCheckpoint a signed note that the auditor kept; the log must extend it.
  * @param publicKey the log's key, `U…`. Throws a RefusedError with exit code 2 when the text is no export.
  */
-export function verifyExport(text: string, log: { readonly publicKey: string; readonly name: string }): Verification {
+export function verifyExport(
+  text: string,
+  log: { readonly publicKey: string; readonly name: string },
+  olderCheckpoint?: string,
+): Verification {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   try {
     const values = lines.map((line): unknown => JSON.parse(line));
     const { checkpoint } = checkpointSchema.parse(values.pop());
     const leaves = values.map((value) => new Uint8Array(Buffer.from(leafSchema.parse(value).leaf, 'base64')));
     const verifier = { name: log.name, publicKey: rawPublicKey(log.publicKey), verifyEd25519, sha256 };
-    return verifyBundle({ leaves, checkpoint, ...verifier });
+    const older = olderCheckpoint === undefined ? {} : { olderCheckpoint };
+    return verifyBundle({ leaves, checkpoint, ...older, ...verifier });
   } catch (error) {
     if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
     throw new RefusedError(

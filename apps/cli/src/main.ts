@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import packageJson from '../package.json' with { type: 'json' };
 import { addApprovalsCommand } from './commands/approvals.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand } from './commands/call.ts';
@@ -17,6 +18,7 @@ Exit codes: 0 done; 1 refused, denied, failed or problems found; 2 wrong usage o
 function program(): Command {
   const root = new Command('countersign')
     .description('an approval gateway for fleets of AI agents')
+    .version(packageJson.version)
     .option('--json', 'print one JSON value')
     .option('--data <folder>', 'data folder of the installation')
     .enablePositionalOptions()
@@ -45,6 +47,8 @@ function program(): Command {
   return root;
 }
 
+// A reader that has seen enough, such as `head`, is no error.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 try {
   await program().parseAsync();
 } catch (error) {

@@ -15,7 +15,15 @@ function readBundle(folder: string): string {
   }
 }
 
-type VerifyOptions = { key?: string; logName?: string };
+type VerifyOptions = { key?: string; logName?: string; olderCheckpoint?: string };
+
+function readCheckpoint(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    throw new RefusedError(`cannot read the kept checkpoint \`${file}\``, 'countersign.cli.no_checkpoint', EXIT.usage);
+  }
+}
 
 /** `countersign audit export | verify`. Verify ends with 0 clean, 1 problems, 2 bundle or key missing. */
 export function addAuditCommand(program: Command): void {
@@ -35,9 +43,14 @@ export function addAuditCommand(program: Command): void {
     .description('verify an exported log offline')
     .option('--key <nkey>', "the log's public key, as you know it (default: this installation's roster)")
     .option('--log-name <name>', "the log's name")
-    .action((folder: string, { key, logName }: VerifyOptions, command: Command) => {
+    .option('--older-checkpoint <file>', 'a checkpoint kept from earlier; the log must extend it')
+    .action((folder: string, { key, logName, olderCheckpoint }: VerifyOptions, command: Command) => {
       const log = key && logName ? { publicKey: key, name: logName } : localLogKey(command);
-      const { problems, entries, openCalls } = verifyExport(readBundle(folder), log);
+      const { problems, entries, openCalls } = verifyExport(
+        readBundle(folder),
+        log,
+        olderCheckpoint === undefined ? undefined : readCheckpoint(olderCheckpoint),
+      );
       const lines = problems.map(({ index, code, message }) => `entry ${index ?? '-'}: ${code}: ${message}`);
       const summary = `${entries} entries, ${openCalls.length} calls open, ${problems.length} problems`;
       print(command, { entries, openCalls, problems }, [...lines, summary].join('\n'));
