@@ -3,4 +3,4 @@ import { guardianConfigSchema } from './config.ts';
 import { startGuardian } from './service.ts';
 
 const config = loadConfig(guardianConfigSchema);
-await runService({ name: 'guardian', logLevel: config.logLevel, start: () => startGuardian(config) });
+await runService({ name: 'guardian', logLevel: config.logLevel, start: (logger) => startGuardian(config, logger) });

@@ -1,23 +1,36 @@
-import { type GuardianServer, GuardianService, type ReviewReply } from '@countersign/protocol';
-import { type RunningService, serveGrpc } from '@countersign/service-kit';
+import { type GuardianServer, GuardianService } from '@countersign/protocol';
+import { createLogger, type Logger, type RunningService, serveGrpc } from '@countersign/service-kit';
 import type { GuardianConfig } from './config.ts';
+import { Reviewer } from './review/reviewer.ts';
+import { checkModelRoute } from './routes/check-model.ts';
+import { resumeRoute } from './routes/resume.ts';
+import { reviewRoute } from './routes/review.ts';
 
-const MISCONFIGURED: ReviewReply = {
-  approve: false,
-  reason: 'no provider is configured',
-  category: 'misconfigured',
-  model: '',
-  provider: '',
-  promptVersion: '',
-  latencyMs: 0n,
-};
+/** Says at start-up which models can review, and why others cannot. */
+function announceModels(config: GuardianConfig, reviewer: Reviewer, logger: Logger): void {
+  const asked = config.pin
+    ? [config.pin]
+    : config.providers.flatMap(({ name, models }) => models.map((model) => ({ provider: name, model })));
+  if (asked.length === 0) logger.warn('no provider is configured; every call that needs a review is denied');
+  for (const { provider, model } of asked) {
+    const { problem } = reviewer.checkModel({ provider, model });
+    if (problem === undefined) logger.info({ provider, model }, 'model can review');
+    else logger.warn({ provider, model, problem }, 'model cannot review; its calls that need a review are denied');
+  }
+}
 
-const implementation: GuardianServer = {
-  review: (_call, callback) => callback(null, MISCONFIGURED),
-};
-
-/** Serves `Review` and health. Providers are not implemented: no review is ever an approval. */
-export async function startGuardian(config: GuardianConfig): Promise<RunningService & { readonly port: number }> {
+/** Serves the Guardian and health. A service without a usable provider is healthy and approves nothing. */
+export async function startGuardian(
+  config: GuardianConfig,
+  logger: Logger = createLogger({ name: 'guardian', level: config.logLevel }),
+): Promise<RunningService & { readonly port: number }> {
+  const reviewer = new Reviewer(config);
+  announceModels(config, reviewer, logger);
+  const implementation: GuardianServer = {
+    review: reviewRoute(reviewer, logger),
+    checkModel: checkModelRoute(reviewer),
+    resume: resumeRoute(reviewer),
+  };
   const server = await serveGrpc({
     services: [{ definition: GuardianService, implementation }],
     ...config.listen,

@@ -5,9 +5,77 @@ import type { Session } from '../record/sessions.ts';
 import type { Evaluation } from './evaluate.ts';
 import type { ParsedCall } from './parse-call.ts';
 
+/** Longer than the Guardian's own deadline, so that its category is not lost. */
 const DEADLINE_MS = 35_000;
 
-export type Verdict = { readonly approve: boolean; readonly name: string; readonly reason: string };
+/** Most characters of an inspection that are sent; the Guardian shows fewer and says so. */
+const MAX_INSPECTION = 64_000;
+
+/** `failed`: nobody judged the call, so this is no policy denial and says nothing about the call's risk. */
+export type Verdict = {
+  readonly approve: boolean;
+  readonly name: string;
+  readonly reason: string;
+  readonly category: 'reviewed' | 'timed_out' | 'unavailable' | 'malformed' | 'misconfigured';
+  readonly failed: boolean;
+  /** True when a person should look: repeated denials, or a call the model cannot be shown. */
+  readonly callHuman: boolean;
+};
+
+const FAILURES = ['timed_out', 'unavailable', 'malformed', 'misconfigured'] as const;
+
+const inspectionOf = ({ view }: Evaluation): string =>
+  [
+    `profile: ${view.profile}`,
+    ...view.reasons.map((reason) => `policy: ${reason}`),
+    ...view.preconditions.map(({ path, real_path }) => `path: ${path} -> ${real_path || '(does not exist)'}`),
+    ...(view.diff === undefined ? [] : ['difference:', view.diff]),
+  ]
+    .join('\n')
+    .slice(0, MAX_INSPECTION);
+
+async function requestOf(gateway: Gateway, session: Session, call: ParsedCall, evaluation: Evaluation) {
+  const member = await gateway.members.find('agent', session.agent);
+  return ReviewRequest.fromPartial({
+    callId: call.submit.callId,
+    sessionId: session.id,
+    provider: session.model.provider,
+    model: session.model.name,
+    requestText: session.request_text,
+    agentRole: `agent ${session.agent} of ${session.principal}`,
+    agentTask: member?.task ?? '',
+    project: session.project,
+    tool: call.tool,
+    action: evaluation.action,
+    detail: JSON.stringify(call.args),
+    resource: evaluation.view.realPath ?? '',
+    scope: session.project,
+    inspection: inspectionOf(evaluation),
+    sessionChain: [session.id],
+  });
+}
+
+const unanswered = (reason: string): Verdict => ({
+  approve: false,
+  name: 'guardian',
+  reason: `guardian: unavailable: ${reason}; the call was not judged`,
+  category: 'unavailable',
+  failed: true,
+  callHuman: false,
+});
+
+function verdictOf(reply: ReviewReply): Verdict {
+  const failure = FAILURES.find((category) => category === reply.category);
+  const reviewed = reply.category === 'reviewed' && reply.reason.trim() !== '';
+  return {
+    approve: reply.approve === true && reviewed,
+    name: reply.model === '' ? 'guardian' : `${reply.provider}/${reply.model}`,
+    reason: `guardian: ${reply.category || 'no category'}: ${reply.reason || 'no reason'}`,
+    category: reviewed ? 'reviewed' : (failure ?? 'malformed'),
+    failed: !reviewed,
+    callHuman: reply.callHuman,
+  };
+}
 
 /** Asks the Guardian. SECURITY: anything but an approval of category `reviewed` with a reason is a denial. */
 export async function reviewCall(
@@ -16,26 +84,11 @@ export async function reviewCall(
   call: ParsedCall,
   evaluation: Evaluation,
 ): Promise<Verdict> {
-  const request = ReviewRequest.fromPartial({
-    callId: call.submit.callId,
-    sessionId: session.id,
-    provider: session.model.provider,
-    model: session.model.name,
-    requestText: session.request_text,
-    project: session.project,
-    tool: call.tool,
-    action: evaluation.action,
-    detail: JSON.stringify(call.args),
-    resource: evaluation.view.realPath ?? '',
-    scope: session.project,
-  });
+  const request = await requestOf(gateway, session, call, evaluation);
   const reply = await new Promise<ReviewReply | undefined>((resolve) => {
     gateway.guardian.review(request, new Metadata(), { deadline: Date.now() + DEADLINE_MS }, (error, answer) =>
       resolve(error ? undefined : answer),
     );
   });
-  if (!reply) return { approve: false, name: 'guardian', reason: 'guardian is unavailable; the call was not judged' };
-  const approve = reply.approve === true && reply.category === 'reviewed' && reply.reason !== '';
-  const name = reply.model === '' ? 'guardian' : `${reply.provider}/${reply.model}`;
-  return { approve, name, reason: `guardian: ${reply.category || 'no category'}: ${reply.reason || 'no reason'}` };
+  return reply ? verdictOf(reply) : unanswered('it did not answer');
 }

@@ -25,16 +25,25 @@ export interface ReviewRequest {
   sessionId: string;
   provider: string;
   model: string;
-  /** Marked as stated by the agent. */
+  /** Marked as stated by the agent unless `request_from_person`. */
   requestText: string;
   agentRole: string;
   agentTask: string;
   project: string;
   tool: string;
   action: string;
+  /** Arguments of the call as one JSON object. */
   detail: string;
   resource: string;
   scope: string;
+  /** True only when the request text came from the desk or a signed client event. */
+  requestFromPerson: boolean;
+  /** What the host found: real paths, difference, reasons of the policy engine. */
+  inspection: string;
+  /** Sessions from the first to this one, a line each. */
+  sessionChain: string[];
+  /** Asks for the second review of agent, role and task. */
+  identityJudge: boolean;
 }
 
 export interface ReviewReply {
@@ -46,6 +55,37 @@ export interface ReviewReply {
   provider: string;
   promptVersion: string;
   latencyMs: bigint;
+  inputTokens: bigint;
+  outputTokens: bigint;
+  /** Hex SHA-256 of the prompts that were sent, in order; empty when none was. */
+  promptDigest: string;
+  /** Hex SHA-256 of the answers that came, in order; empty when none did. */
+  responseDigest: string;
+  /** True when a person should look before the agent goes on. */
+  callHuman: boolean;
+}
+
+export interface CheckModelRequest {
+  provider: string;
+  model: string;
+}
+
+export interface CheckModelReply {
+  usable: boolean;
+  /** Why not; empty when usable. */
+  reason: string;
+  /** The model that reviews would use; differs from the request when one is pinned. */
+  provider: string;
+  model: string;
+}
+
+export interface ResumeRequest {
+  sessionId: string;
+}
+
+export interface ResumeReply {
+  /** False when the session was not paused. */
+  resumed: boolean;
 }
 
 function createBaseReviewRequest(): ReviewRequest {
@@ -63,6 +103,10 @@ function createBaseReviewRequest(): ReviewRequest {
     detail: "",
     resource: "",
     scope: "",
+    requestFromPerson: false,
+    inspection: "",
+    sessionChain: [],
+    identityJudge: false,
   };
 }
 
@@ -106,6 +150,18 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     }
     if (message.scope !== "") {
       writer.uint32(106).string(message.scope);
+    }
+    if (message.requestFromPerson !== false) {
+      writer.uint32(112).bool(message.requestFromPerson);
+    }
+    if (message.inspection !== "") {
+      writer.uint32(122).string(message.inspection);
+    }
+    for (const v of message.sessionChain) {
+      writer.uint32(130).string(v!);
+    }
+    if (message.identityJudge !== false) {
+      writer.uint32(136).bool(message.identityJudge);
     }
     return writer;
   },
@@ -227,6 +283,38 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
             message.scope = reader.string();
             continue;
           }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.requestFromPerson = reader.bool();
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.inspection = reader.string();
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.sessionChain.push(reader.string());
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.identityJudge = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -274,6 +362,22 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
       detail: isSet(object.detail) ? globalThis.String(object.detail) : "",
       resource: isSet(object.resource) ? globalThis.String(object.resource) : "",
       scope: isSet(object.scope) ? globalThis.String(object.scope) : "",
+      requestFromPerson: isSet(object.requestFromPerson)
+        ? globalThis.Boolean(object.requestFromPerson)
+        : isSet(object.request_from_person)
+        ? globalThis.Boolean(object.request_from_person)
+        : false,
+      inspection: isSet(object.inspection) ? globalThis.String(object.inspection) : "",
+      sessionChain: globalThis.Array.isArray(object?.sessionChain)
+        ? object.sessionChain.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.session_chain)
+        ? object.session_chain.map((e: any) => globalThis.String(e))
+        : [],
+      identityJudge: isSet(object.identityJudge)
+        ? globalThis.Boolean(object.identityJudge)
+        : isSet(object.identity_judge)
+        ? globalThis.Boolean(object.identity_judge)
+        : false,
     };
   },
 
@@ -318,6 +422,18 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     if (message.scope !== "") {
       obj.scope = message.scope;
     }
+    if (message.requestFromPerson !== false) {
+      obj.requestFromPerson = message.requestFromPerson;
+    }
+    if (message.inspection !== "") {
+      obj.inspection = message.inspection;
+    }
+    if (message.sessionChain?.length) {
+      obj.sessionChain = message.sessionChain;
+    }
+    if (message.identityJudge !== false) {
+      obj.identityJudge = message.identityJudge;
+    }
     return obj;
   },
 
@@ -339,12 +455,29 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     message.detail = object.detail ?? "";
     message.resource = object.resource ?? "";
     message.scope = object.scope ?? "";
+    message.requestFromPerson = object.requestFromPerson ?? false;
+    message.inspection = object.inspection ?? "";
+    message.sessionChain = object.sessionChain?.map((e) => e) || [];
+    message.identityJudge = object.identityJudge ?? false;
     return message;
   },
 };
 
 function createBaseReviewReply(): ReviewReply {
-  return { approve: false, reason: "", category: "", model: "", provider: "", promptVersion: "", latencyMs: 0n };
+  return {
+    approve: false,
+    reason: "",
+    category: "",
+    model: "",
+    provider: "",
+    promptVersion: "",
+    latencyMs: 0n,
+    inputTokens: 0n,
+    outputTokens: 0n,
+    promptDigest: "",
+    responseDigest: "",
+    callHuman: false,
+  };
 }
 
 export const ReviewReply: MessageFns<ReviewReply> = {
@@ -372,6 +505,27 @@ export const ReviewReply: MessageFns<ReviewReply> = {
         throw new globalThis.Error("value provided for field message.latencyMs of type uint64 too large");
       }
       writer.uint32(56).uint64(message.latencyMs);
+    }
+    if (message.inputTokens !== 0n) {
+      if (BigInt.asUintN(64, message.inputTokens) !== message.inputTokens) {
+        throw new globalThis.Error("value provided for field message.inputTokens of type uint64 too large");
+      }
+      writer.uint32(64).uint64(message.inputTokens);
+    }
+    if (message.outputTokens !== 0n) {
+      if (BigInt.asUintN(64, message.outputTokens) !== message.outputTokens) {
+        throw new globalThis.Error("value provided for field message.outputTokens of type uint64 too large");
+      }
+      writer.uint32(72).uint64(message.outputTokens);
+    }
+    if (message.promptDigest !== "") {
+      writer.uint32(82).string(message.promptDigest);
+    }
+    if (message.responseDigest !== "") {
+      writer.uint32(90).string(message.responseDigest);
+    }
+    if (message.callHuman !== false) {
+      writer.uint32(96).bool(message.callHuman);
     }
     return writer;
   },
@@ -445,6 +599,46 @@ export const ReviewReply: MessageFns<ReviewReply> = {
             message.latencyMs = reader.uint64() as bigint;
             continue;
           }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.inputTokens = reader.uint64() as bigint;
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.outputTokens = reader.uint64() as bigint;
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.promptDigest = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.responseDigest = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.callHuman = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -474,6 +668,31 @@ export const ReviewReply: MessageFns<ReviewReply> = {
         : isSet(object.latency_ms)
         ? BigInt(object.latency_ms)
         : 0n,
+      inputTokens: isSet(object.inputTokens)
+        ? BigInt(object.inputTokens)
+        : isSet(object.input_tokens)
+        ? BigInt(object.input_tokens)
+        : 0n,
+      outputTokens: isSet(object.outputTokens)
+        ? BigInt(object.outputTokens)
+        : isSet(object.output_tokens)
+        ? BigInt(object.output_tokens)
+        : 0n,
+      promptDigest: isSet(object.promptDigest)
+        ? globalThis.String(object.promptDigest)
+        : isSet(object.prompt_digest)
+        ? globalThis.String(object.prompt_digest)
+        : "",
+      responseDigest: isSet(object.responseDigest)
+        ? globalThis.String(object.responseDigest)
+        : isSet(object.response_digest)
+        ? globalThis.String(object.response_digest)
+        : "",
+      callHuman: isSet(object.callHuman)
+        ? globalThis.Boolean(object.callHuman)
+        : isSet(object.call_human)
+        ? globalThis.Boolean(object.call_human)
+        : false,
     };
   },
 
@@ -500,6 +719,21 @@ export const ReviewReply: MessageFns<ReviewReply> = {
     if (message.latencyMs !== 0n) {
       obj.latencyMs = message.latencyMs.toString();
     }
+    if (message.inputTokens !== 0n) {
+      obj.inputTokens = message.inputTokens.toString();
+    }
+    if (message.outputTokens !== 0n) {
+      obj.outputTokens = message.outputTokens.toString();
+    }
+    if (message.promptDigest !== "") {
+      obj.promptDigest = message.promptDigest;
+    }
+    if (message.responseDigest !== "") {
+      obj.responseDigest = message.responseDigest;
+    }
+    if (message.callHuman !== false) {
+      obj.callHuman = message.callHuman;
+    }
     return obj;
   },
 
@@ -515,6 +749,357 @@ export const ReviewReply: MessageFns<ReviewReply> = {
     message.provider = object.provider ?? "";
     message.promptVersion = object.promptVersion ?? "";
     message.latencyMs = (object.latencyMs !== undefined && object.latencyMs !== null) ? BigInt(object.latencyMs) : 0n;
+    message.inputTokens = (object.inputTokens !== undefined && object.inputTokens !== null)
+      ? BigInt(object.inputTokens)
+      : 0n;
+    message.outputTokens = (object.outputTokens !== undefined && object.outputTokens !== null)
+      ? BigInt(object.outputTokens)
+      : 0n;
+    message.promptDigest = object.promptDigest ?? "";
+    message.responseDigest = object.responseDigest ?? "";
+    message.callHuman = object.callHuman ?? false;
+    return message;
+  },
+};
+
+function createBaseCheckModelRequest(): CheckModelRequest {
+  return { provider: "", model: "" };
+}
+
+export const CheckModelRequest: MessageFns<CheckModelRequest> = {
+  encode(message: CheckModelRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.model !== "") {
+      writer.uint32(18).string(message.model);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CheckModelRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCheckModelRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.model = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): CheckModelRequest {
+    return {
+      provider: isSet(object.provider) ? globalThis.String(object.provider) : "",
+      model: isSet(object.model) ? globalThis.String(object.model) : "",
+    };
+  },
+
+  toJSON(message: CheckModelRequest): unknown {
+    const obj: any = {};
+    if (message.provider !== "") {
+      obj.provider = message.provider;
+    }
+    if (message.model !== "") {
+      obj.model = message.model;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<CheckModelRequest>): CheckModelRequest {
+    return CheckModelRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CheckModelRequest>): CheckModelRequest {
+    const message = createBaseCheckModelRequest();
+    message.provider = object.provider ?? "";
+    message.model = object.model ?? "";
+    return message;
+  },
+};
+
+function createBaseCheckModelReply(): CheckModelReply {
+  return { usable: false, reason: "", provider: "", model: "" };
+}
+
+export const CheckModelReply: MessageFns<CheckModelReply> = {
+  encode(message: CheckModelReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.usable !== false) {
+      writer.uint32(8).bool(message.usable);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.provider !== "") {
+      writer.uint32(26).string(message.provider);
+    }
+    if (message.model !== "") {
+      writer.uint32(34).string(message.model);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CheckModelReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCheckModelReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.usable = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.model = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): CheckModelReply {
+    return {
+      usable: isSet(object.usable) ? globalThis.Boolean(object.usable) : false,
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      provider: isSet(object.provider) ? globalThis.String(object.provider) : "",
+      model: isSet(object.model) ? globalThis.String(object.model) : "",
+    };
+  },
+
+  toJSON(message: CheckModelReply): unknown {
+    const obj: any = {};
+    if (message.usable !== false) {
+      obj.usable = message.usable;
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    if (message.provider !== "") {
+      obj.provider = message.provider;
+    }
+    if (message.model !== "") {
+      obj.model = message.model;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<CheckModelReply>): CheckModelReply {
+    return CheckModelReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CheckModelReply>): CheckModelReply {
+    const message = createBaseCheckModelReply();
+    message.usable = object.usable ?? false;
+    message.reason = object.reason ?? "";
+    message.provider = object.provider ?? "";
+    message.model = object.model ?? "";
+    return message;
+  },
+};
+
+function createBaseResumeRequest(): ResumeRequest {
+  return { sessionId: "" };
+}
+
+export const ResumeRequest: MessageFns<ResumeRequest> = {
+  encode(message: ResumeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ResumeRequest {
+    return {
+      sessionId: isSet(object.sessionId)
+        ? globalThis.String(object.sessionId)
+        : isSet(object.session_id)
+        ? globalThis.String(object.session_id)
+        : "",
+    };
+  },
+
+  toJSON(message: ResumeRequest): unknown {
+    const obj: any = {};
+    if (message.sessionId !== "") {
+      obj.sessionId = message.sessionId;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ResumeRequest>): ResumeRequest {
+    return ResumeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ResumeRequest>): ResumeRequest {
+    const message = createBaseResumeRequest();
+    message.sessionId = object.sessionId ?? "";
+    return message;
+  },
+};
+
+function createBaseResumeReply(): ResumeReply {
+  return { resumed: false };
+}
+
+export const ResumeReply: MessageFns<ResumeReply> = {
+  encode(message: ResumeReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.resumed !== false) {
+      writer.uint32(8).bool(message.resumed);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.resumed = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ResumeReply {
+    return { resumed: isSet(object.resumed) ? globalThis.Boolean(object.resumed) : false };
+  },
+
+  toJSON(message: ResumeReply): unknown {
+    const obj: any = {};
+    if (message.resumed !== false) {
+      obj.resumed = message.resumed;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ResumeReply>): ResumeReply {
+    return ResumeReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ResumeReply>): ResumeReply {
+    const message = createBaseResumeReply();
+    message.resumed = object.resumed ?? false;
     return message;
   },
 };
@@ -532,11 +1117,35 @@ export const GuardianService = {
     responseSerialize: (value: ReviewReply): Buffer => Buffer.from(ReviewReply.encode(value).finish()),
     responseDeserialize: (value: Buffer): ReviewReply => ReviewReply.decode(value),
   },
+  /** Whether a session with this model could have calls reviewed. Asks no model. */
+  checkModel: {
+    path: "/countersign.v1.Guardian/CheckModel" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CheckModelRequest): Buffer => Buffer.from(CheckModelRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CheckModelRequest => CheckModelRequest.decode(value),
+    responseSerialize: (value: CheckModelReply): Buffer => Buffer.from(CheckModelReply.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CheckModelReply => CheckModelReply.decode(value),
+  },
+  /** Lets reviews of a session go on after a person looked at its repeated denials. */
+  resume: {
+    path: "/countersign.v1.Guardian/Resume" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResumeRequest): Buffer => Buffer.from(ResumeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResumeRequest => ResumeRequest.decode(value),
+    responseSerialize: (value: ResumeReply): Buffer => Buffer.from(ResumeReply.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResumeReply => ResumeReply.decode(value),
+  },
 } as const;
 
 export interface GuardianServer extends UntypedServiceImplementation {
   /** One verdict. Anything but `approve` with category `reviewed` is not an approval. */
   review: handleUnaryCall<ReviewRequest, ReviewReply>;
+  /** Whether a session with this model could have calls reviewed. Asks no model. */
+  checkModel: handleUnaryCall<CheckModelRequest, CheckModelReply>;
+  /** Lets reviews of a session go on after a person looked at its repeated denials. */
+  resume: handleUnaryCall<ResumeRequest, ResumeReply>;
 }
 
 export interface GuardianClient extends Client {
@@ -555,6 +1164,38 @@ export interface GuardianClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ReviewReply) => void,
+  ): ClientUnaryCall;
+  /** Whether a session with this model could have calls reviewed. Asks no model. */
+  checkModel(
+    request: CheckModelRequest,
+    callback: (error: ServiceError | null, response: CheckModelReply) => void,
+  ): ClientUnaryCall;
+  checkModel(
+    request: CheckModelRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CheckModelReply) => void,
+  ): ClientUnaryCall;
+  checkModel(
+    request: CheckModelRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CheckModelReply) => void,
+  ): ClientUnaryCall;
+  /** Lets reviews of a session go on after a person looked at its repeated denials. */
+  resume(
+    request: ResumeRequest,
+    callback: (error: ServiceError | null, response: ResumeReply) => void,
+  ): ClientUnaryCall;
+  resume(
+    request: ResumeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResumeReply) => void,
+  ): ClientUnaryCall;
+  resume(
+    request: ResumeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResumeReply) => void,
   ): ClientUnaryCall;
 }
 

@@ -1,0 +1,15 @@
+import type { GuardianServer } from '@countersign/protocol';
+import type { Logger } from '@countersign/service-kit';
+import type { Reviewer } from '../review/reviewer.ts';
+
+/** `Review`: always answers with a reply. SECURITY: the log gets no text of the request and none of the model. */
+export const reviewRoute =
+  (reviewer: Reviewer, logger: Logger): GuardianServer['review'] =>
+  async (call, callback) => {
+    const left = new AbortController();
+    call.on('cancelled', () => left.abort());
+    const reply = await reviewer.review(call.request, left.signal);
+    const { approve, category, provider, model } = reply;
+    logger.info({ call: call.request.callId, approve, category, provider, model }, 'reviewed');
+    callback(null, reply);
+  };
