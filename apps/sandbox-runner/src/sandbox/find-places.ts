@@ -34,6 +34,11 @@ async function checkOwner(project: string): Promise<void> {
   );
 }
 
+/** Folder of what the sandboxes of an account keep between runs. */
+export function statePath(environment: Variables, home: string): string {
+  return `${environment.XDG_STATE_HOME || `${home}/.local/state`}/countersign-sandbox`;
+}
+
 export type PlacesRequest = {
   readonly project: string;
   readonly profile: Profile;
@@ -51,11 +56,11 @@ export async function findPlaces(request: PlacesRequest): Promise<Places> {
   const installation = await realFolder('installation', request.installation);
   const temp = await realFolder('temp', environment.TMPDIR || '/tmp');
   const cachePath = environment.XDG_CACHE_HOME || `${home}/.cache`;
-  const statePath = `${environment.XDG_STATE_HOME || `${home}/.local/state`}/countersign-sandbox`;
-  const early = checkPlaces({ project, home, installation, temp, cache: cachePath, state: statePath }, profile);
+  const stateFolder = statePath(environment, home);
+  const early = checkPlaces({ project, home, installation, temp, cache: cachePath, state: stateFolder }, profile);
   if (!early.ok) refuse(ERROR_CODES.badRoot, early.error.message);
   const cache = await madeFolder('cache', cachePath);
-  const places = { project, home, installation, temp, cache, state: await madeFolder('state', statePath) };
+  const places = { project, home, installation, temp, cache, state: await madeFolder('state', stateFolder) };
   const checked = checkPlaces(places, profile);
   if (!checked.ok) refuse(ERROR_CODES.badRoot, checked.error.message);
   if (profile === 'workspace-write') await checkOwner(project);

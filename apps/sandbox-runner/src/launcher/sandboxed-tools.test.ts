@@ -1,0 +1,263 @@
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { CommandEnding, ToolLimits } from '../work/host-tools.ts';
+import { sandboxedTools } from './sandboxed-tools.ts';
+
+const INSTALLATION = path.resolve(fileURLToPath(import.meta.url), '../../../../..');
+const isRoot = process.getuid?.() === 0;
+const uid = isRoot ? 61184 : (process.getuid?.() ?? 0);
+const gid = isRoot ? 61184 : (process.getgid?.() ?? 0);
+
+const base = mkdtempSync('/var/tmp/countersign-tools-');
+chmodSync(base, 0o755);
+
+function owned(...parts: string[]): string {
+  const folder = path.join(base, ...parts);
+  mkdirSync(folder, { recursive: true });
+  chownSync(folder, uid, gid);
+  return folder;
+}
+
+function file(name: string, content: string, mode = 0o644): string {
+  writeFileSync(name, content);
+  chmodSync(name, mode);
+  chownSync(name, uid, gid);
+  return name;
+}
+
+const home = owned('home');
+const tools = sandboxedTools({ runAs: isRoot ? { uid, gid, home } : null, installation: INSTALLATION });
+let project: string;
+let count = 0;
+
+beforeEach(() => {
+  count += 1;
+  project = owned(`project-${count}`);
+});
+
+afterEach(() => {
+  rmSync(project, { recursive: true, force: true });
+});
+
+afterAll(async () => {
+  await tools.close();
+  rmSync(base, { recursive: true, force: true });
+});
+
+const limits = (change: Partial<ToolLimits> = {}): ToolLimits => ({
+  callId: 'call_1',
+  project,
+  profile: 'workspace-write',
+  denyRead: [],
+  denyWrite: [],
+  timeoutMs: 20_000,
+  signal: new AbortController().signal,
+  ...change,
+});
+
+const text = (ending: CommandEnding): string =>
+  ending.ending === 'sandbox_failed' ? ending.error.message : Buffer.from(ending.stdout).toString('utf8');
+
+const bash = (command: string, change: Partial<ToolLimits> = {}) => tools.bash({ command }, limits(change));
+const inside = (name: string): string => path.join(project, name);
+
+describe('bash', () => {
+  it('runs as the run account, gives the exact exit code and keeps the streams apart', async () => {
+    const ending = await bash('id -u; echo oops >&2; exit 37');
+    expect(ending).toMatchObject({ ending: 'exited', exitCode: 37, backend: 'bwrap', truncatedBytes: 0 });
+    expect(text(ending)).toBe(`${uid}\n`);
+    expect(ending.ending === 'exited' && Buffer.from(ending.stderr).toString()).toBe('oops\n');
+  });
+
+  it('writes the project and nothing beside it', async () => {
+    const ending = await bash('echo in > kept; echo out > ../escaped && echo ESCAPED; true');
+    expect(text(ending)).toBe('');
+    expect(readFileSync(inside('kept'), 'utf8')).toBe('in\n');
+    expect(existsSync(path.join(base, 'escaped'))).toBe(false);
+  });
+
+  it('writes nothing in the project under `read-only`', async () => {
+    await bash('echo x > kept', { profile: 'read-only' });
+    expect(readdirSync(project)).toEqual([]);
+  });
+
+  it('guards protected names that do not exist and leaves nothing behind', async () => {
+    const attempts = ['.git', '.agents', '.foya', '.countersign'].map(
+      (name) => `(echo x > ${name}/f) 2>/dev/null && echo ESCAPED`,
+    );
+    expect(text(await bash(`${attempts.join('; ')}; rmdir .git 2>/dev/null && echo ESCAPED; echo ran`))).toBe('ran\n');
+    expect(readdirSync(project)).toEqual([]);
+  });
+
+  it('does not remove a protected folder that was there and is empty', async () => {
+    owned(`project-${count}`, '.agents');
+    await bash('true');
+    expect(readdirSync(project)).toEqual(['.agents']);
+  });
+
+  it('refuses a project whose `.git` is a symbolic link', async () => {
+    symlinkSync('/tmp', inside('.git'));
+    expect(await bash('echo ran')).toMatchObject({
+      ending: 'sandbox_failed',
+      error: { code: 'countersign.runner.bad_root' },
+    });
+  });
+
+  it('ends the whole tree at the time limit', async () => {
+    const command = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 1.5; echo late > late' &); echo up; sleep 60";
+    const ending = await bash(command, { timeoutMs: 700 });
+    expect(ending).toMatchObject({ ending: 'killed', killedBy: 'timeout' });
+    await bash('sleep 1.5');
+    expect(existsSync(inside('late'))).toBe(false);
+  });
+
+  it('ends the whole tree when it is stopped', async () => {
+    const controller = new AbortController();
+    setTimeout(() => controller.abort('stopped by a person'), 300);
+    const ending = await bash('sleep 60', { signal: controller.signal });
+    expect(ending).toMatchObject({ ending: 'killed', killedBy: 'stop' });
+  });
+
+  it('bounds output to head and tail and counts the rest', async () => {
+    const ending = await bash('printf HEAD; head -c 1000000 /dev/zero; printf TAIL');
+    expect(ending).toMatchObject({ ending: 'exited', truncatedBytes: 1_000_008 - 30_000 });
+    expect(text(ending).slice(0, 4) + text(ending).slice(-4)).toBe('HEADTAIL');
+  });
+
+  it('hands out pipes that can be opened by name', async () => {
+    expect(text(await bash('echo hi > /dev/stdout'))).toBe('hi\n');
+  });
+
+  it('hides what a read rule covers, by path and by wildcard', async () => {
+    file(inside('.env'), 'SECRET');
+    const secret = file(path.join(base, 'key'), 'SECRET');
+    const vault = owned('vault');
+    file(path.join(vault, 'deep'), 'SECRET');
+    const ending = await bash(`cat .env ${secret} ${vault}/deep; echo x > .env; echo x > ${vault}/new; echo ran`, {
+      denyRead: ['**/.env', secret, `${vault}/**`],
+    });
+    expect(text(ending)).toBe('ran\n');
+    expect(readFileSync(inside('.env'), 'utf8')).toBe('SECRET');
+  });
+
+  it('keeps what a write rule covers as it is, also when it does not exist', async () => {
+    file(inside('lock'), 'kept');
+    const denyWrite = [inside('lock'), inside('missing/file')];
+    await bash('echo x > lock; mkdir -p missing; echo x > missing/file', { denyWrite });
+    expect(readFileSync(inside('lock'), 'utf8')).toBe('kept');
+    expect(readdirSync(project)).toEqual(['lock']);
+  });
+
+  it('moves away and reports a new file that a wildcard write rule forbids', async () => {
+    const ending = await bash('echo x > new.pem', { denyWrite: ['*.pem'] });
+    expect(ending).toMatchObject({ violations: [`write rule: \`${inside('new.pem')}\` moved to quarantine`] });
+    expect(existsSync(inside('new.pem'))).toBe(false);
+  });
+
+  it.each(['networked', 'full-access', 'made-up'])('answers unimplemented to the profile %s', async (profile) => {
+    expect(await bash('echo ran', { profile })).toMatchObject({
+      ending: 'sandbox_failed',
+      error: { code: 'countersign.product.unimplemented' },
+    });
+  });
+
+  it('refuses a project that became a link', async () => {
+    const link = path.join(base, `link-${count}`);
+    symlinkSync(project, link);
+    lchownSync(link, uid, gid);
+    expect(await bash('echo ran', { project: link })).toMatchObject({ error: { code: 'countersign.runner.bad_root' } });
+  });
+
+  it.runIf(isRoot)('refuses a project of another account', async () => {
+    chownSync(project, 61185, 61185);
+    expect(await bash('echo ran')).toMatchObject({ error: { code: 'countersign.runner.bad_owner' } });
+  });
+
+  it('passes the self-test', async () => {
+    expect(await tools.selfTest()).toEqual({ backends: ['bwrap'], reason: '' });
+  });
+});
+
+describe('file tools', () => {
+  it('read what is there and refuse what a mask covers, also through a link', async () => {
+    file(inside('a'), 'content');
+    const secret = file(path.join(base, 'secret'), 'SECRET');
+    symlinkSync(secret, inside('way'));
+    const answer = await tools.read({ path: 'a' }, limits());
+    expect(answer.ok && Buffer.from(answer.value).toString()).toBe('content');
+    const refused = await tools.read({ path: 'way' }, limits({ denyRead: [secret] }));
+    expect(refused).toMatchObject({ ok: false, error: { code: 'countersign.runner.private_path' } });
+  });
+
+  it('write whole files, make folders and keep permissions', async () => {
+    file(inside('script'), 'old', 0o750);
+    expect(await tools.write({ path: 'script', content: 'new' }, limits())).toEqual({ ok: true, value: undefined });
+    expect(await tools.write({ path: 'a/b/c', content: 'deep' }, limits())).toEqual({ ok: true, value: undefined });
+    expect([readFileSync(inside('script'), 'utf8'), statSync(inside('script')).mode & 0o777]).toEqual(['new', 0o750]);
+    expect([readFileSync(inside('a/b/c'), 'utf8'), statSync(inside('a/b/c')).uid]).toEqual(['deep', uid]);
+    expect(readdirSync(project).sort()).toEqual(['a', 'script']);
+  });
+
+  it.each([
+    ['out of the project', '../outside'],
+    ['through a link to a folder outside', 'way/file'],
+    ['through a link to a file outside', 'file-way'],
+    ['a protected name', '.git/hooks/pre-commit'],
+    ['a protected name of a nested repository', 'lib/.git/config'],
+    ['what a rule forbids', 'rule.lock'],
+  ])('refuse to write %s', async (_, target) => {
+    const outside = owned('outside-folder');
+    const victim = file(path.join(outside, 'victim'), 'safe');
+    symlinkSync(outside, inside('way'));
+    symlinkSync(victim, inside('file-way'));
+    const answer = await tools.write({ path: target, content: 'x' }, limits({ denyWrite: ['*.lock'] }));
+    expect(answer).toMatchObject({ ok: false, error: { code: 'countersign.runner.private_path' } });
+    expect([readFileSync(victim, 'utf8'), readdirSync(outside)]).toEqual(['safe', ['victim']]);
+    expect(readdirSync(project).sort()).toEqual(['file-way', 'way']);
+  });
+
+  it('show the diff of a write and change nothing', async () => {
+    file(inside('a'), 'one\ntwo\n');
+    const where = { project, denyRead: [], pathsOnly: false };
+    const answer = await tools.inspect({ tool: 'write', args: { path: 'a', content: 'one\nthree\n' } }, where);
+    const contentDigest = new Uint8Array(createHash('sha256').update('one\ntwo\n').digest());
+    expect(
+      answer.ok && answer.value.paths.map((fact) => ({ ...fact, contentDigest: new Uint8Array(fact.contentDigest) })),
+    ).toEqual([{ path: 'a', realPath: inside('a'), exists: true, contentDigest }]);
+    expect(answer.ok && answer.value.diff).toContain('-two\n+three\n');
+    expect(readFileSync(inside('a'), 'utf8')).toBe('one\ntwo\n');
+  });
+
+  it('name where a new file would come to lie, through links', async () => {
+    mkdirSync(inside('real'));
+    symlinkSync('real', inside('alias'));
+    const where = { project, denyRead: [], pathsOnly: true };
+    const answer = await tools.inspect({ tool: 'write', args: { path: 'alias/new', content: '' } }, where);
+    expect(answer).toMatchObject({
+      ok: true,
+      value: { paths: [{ realPath: inside('real/new'), exists: false }], diff: '' },
+    });
+  });
+
+  it('do not let a file name forge lines of the diff', async () => {
+    const where = { project, denyRead: [], pathsOnly: false };
+    const answer = await tools.inspect({ tool: 'write', args: { path: 'a\n+forged', content: 'x' } }, where);
+    expect(answer.ok && answer.value.diff.split('\n').some((line) => line.startsWith('+forged'))).toBe(false);
+  });
+});

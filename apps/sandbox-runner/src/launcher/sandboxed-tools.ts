@@ -1,0 +1,152 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { FaultError } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
+import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
+import type { CommandEnding, HostTools, ToolLimits } from '../work/host-tools.ts';
+import type { LauncherReply, LauncherRequest, LauncherWork, SentLimits, WorkKind } from './messages.ts';
+
+export type SandboxedToolsOptions = {
+  /** Account of every command and file tool; null runs them as this process's own, which may not be root. */
+  readonly runAs: RunAccount | null;
+  /** Folder of the running code. */
+  readonly installation: string;
+};
+
+const ENTRY = fileURLToPath(new URL('./launcher.ts', import.meta.url));
+const CLOSE_MS = 5_000;
+const SHARED = ['PATH', 'LANG', 'LANGUAGE', 'TZ', 'TERM'];
+const OWN = ['HOME', 'USER', 'LOGNAME', 'SHELL', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_STATE_HOME'];
+
+type Waiting = { readonly resolve: (answer: unknown) => void; readonly reject: (fault: Error) => void };
+type Launcher = { readonly child: ChildProcess; readonly waiting: Map<number, Waiting>; ready: boolean };
+
+/** SECURITY: the launcher gets no variable that carries a credential of the runner. */
+function environmentFor(runAs: RunAccount | null): Record<string, string> {
+  const names = runAs ? SHARED : [...SHARED, ...OWN];
+  const passed = names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]));
+  return { ...Object.fromEntries(passed), ...(runAs ? { HOME: runAs.home } : {}) };
+}
+
+function startLauncher({ runAs, installation }: SandboxedToolsOptions): Launcher {
+  const command = [process.execPath, ENTRY, path.resolve(installation)];
+  const [program, args] = runAs ? asAccount(runAs, command) : [process.execPath, command.slice(1)];
+  const child = spawn(program, args, {
+    cwd: '/',
+    env: environmentFor(runAs),
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    serialization: 'advanced',
+  });
+  const waiting = new Map<number, Waiting>();
+  const launcher: Launcher = { child, waiting, ready: false };
+  child.on('message', (reply: LauncherReply) => {
+    launcher.ready = true;
+    const entry = waiting.get(reply.id);
+    waiting.delete(reply.id);
+    if ('fault' in reply) entry?.reject(launcherFault(reply.fault));
+    else entry?.resolve(reply.answer);
+  });
+  const lost = () => {
+    for (const { reject } of waiting.values()) reject(launcherFault('sandbox launcher ended'));
+    waiting.clear();
+  };
+  child.once('error', lost);
+  child.once('exit', lost);
+  return launcher;
+}
+
+const launcherFault = (message: string): FaultError =>
+  new FaultError(message, { code: ERROR_CODES.sandboxUnavailable, retryable: true });
+
+const NOT_STARTED = {
+  code: ERROR_CODES.sandboxUnavailable,
+  message: 'sandbox launcher does not start; the run account must be able to read the installation',
+};
+
+/** The command was handed over and its tree died with the launcher, so it may have run. */
+const LOST: CommandEnding = {
+  ending: 'killed',
+  exitCode: 0,
+  signal: 'SIGKILL',
+  stdout: new Uint8Array(),
+  stderr: new Uint8Array(),
+  truncatedBytes: 0,
+  violations: ['sandbox launcher ended while the command ran'],
+  backend: 'bwrap',
+};
+
+const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => limits;
+
+/**
+ * Tools of this host. Everything happens in a small launcher process that is the run account and nothing else; a
+ * launcher that ends is started again with the next call.
+ */
+export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
+  let launcher: Launcher | undefined;
+  let lastId = 0;
+  let closed = false;
+  let swept = false;
+
+  function current(): Launcher {
+    if (closed) throw launcherFault('tools of this host are closed');
+    if (launcher && launcher.child.exitCode === null && launcher.child.connected) return launcher;
+    launcher = startLauncher(options);
+    return launcher;
+  }
+
+  async function ask<Kind extends WorkKind>(
+    kind: Kind,
+    input: LauncherWork[Kind][0],
+    signal?: AbortSignal,
+  ): Promise<LauncherWork[Kind][1]> {
+    const { child, waiting } = current();
+    lastId += 1;
+    const id = lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    waiting.set(id, { resolve, reject });
+    child.send({ id, kind, input } satisfies LauncherRequest, (error) => error && reject(launcherFault(error.message)));
+    const stop = () => void child.send({ id, kind: 'stop' } satisfies LauncherRequest, () => undefined);
+    signal?.addEventListener('abort', stop, { once: true });
+    if (signal?.aborted) stop();
+    try {
+      return (await promise) as LauncherWork[Kind][1];
+    } finally {
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+
+  return {
+    bash: async (args, limits) => {
+      try {
+        return await ask('bash', { args, limits: sent(limits) }, limits.signal);
+      } catch {
+        return launcher?.ready ? LOST : { ending: 'sandbox_failed', error: NOT_STARTED };
+      }
+    },
+    read: (args, limits) => ask('read', { args, limits: sent(limits) }),
+    write: (args, limits) => ask('write', { args, limits: sent(limits) }),
+    inspect: (call, where) => ask('inspect', { call, where }),
+    facts: (paths, where) => ask('facts', { paths, where }),
+    selfTest: async () => {
+      try {
+        const report = await ask('selfTest', { sweep: !swept });
+        swept ||= report.backends.length > 0;
+        return report;
+      } catch {
+        return { backends: [], reason: NOT_STARTED.message };
+      }
+    },
+    close: async () => {
+      closed = true;
+      if (!launcher || launcher.child.exitCode !== null) return;
+      const { child } = launcher;
+      const gone = once(child, 'exit');
+      if (child.connected) child.disconnect();
+      await Promise.race([gone, sleep(CLOSE_MS, undefined, { ref: false })]);
+      child.kill('SIGKILL');
+    },
+  };
+}
