@@ -18,6 +18,11 @@ const FOUND = 'found by the gateway';
 
 const ARGUMENT_LIMIT = 40_000;
 const MAX_ARGUMENTS = 40;
+
+/** Argument names of the product's tools. */
+const ARGUMENT_NAMES = new Set(
+  'command cwd timeout_ms profile hosts reason path content edits url query pattern'.split(' '),
+);
 const MAX_CHAIN = 20;
 
 const TASKS: Readonly<Record<Question, string>> = {
@@ -36,21 +41,23 @@ Answer with exactly one JSON object and nothing else, with exactly these keys: {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
-/** A field for each argument. Names that are not plain words stay inside the data. */
+/** A field for each argument. SECURITY: a name that is not of this product stays inside the fence. */
 function argumentFields(detail: string): Field[] {
   const json = parseIJson(new TextEncoder().encode(detail));
   const value = json.ok ? json.value : undefined;
   const whole: Field = { label: 'arguments', source: AGENT, text: detail, limit: ARGUMENT_LIMIT };
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [whole];
   const entries = Object.entries(value);
-  const plain = entries.length <= MAX_ARGUMENTS && entries.every(([name]) => /^[a-z][a-z0-9_]{0,39}$/i.test(name));
-  if (!plain) return [whole];
-  return entries.map(([name, argument]) => ({
-    label: `argument ${name}`,
-    source: AGENT,
-    text: textOf(argument),
-    limit: ARGUMENT_LIMIT,
-  }));
+  if (entries.length > MAX_ARGUMENTS) return [whole];
+  return entries.map(([name, argument], at) => {
+    const named = ARGUMENT_NAMES.has(name);
+    return {
+      label: named ? `argument ${name}` : `argument number ${at + 1}`,
+      source: AGENT,
+      text: named ? textOf(argument) : `${name} =\n${textOf(argument)}`,
+      limit: ARGUMENT_LIMIT,
+    };
+  });
 }
 
 function contextFields(request: ReviewRequest): Field[] {

@@ -1,0 +1,204 @@
+import type { ServerResponse } from 'node:http';
+import { afterEach, describe, expect, test } from 'vitest';
+import { type GuardianUnderTest, guardianUnderTest, KINDS } from '../../test/guardian-under-test.ts';
+import { type Asked, completionBody, type Script, say, send, verdict } from '../../test/scripted-endpoint.ts';
+
+const APPROVE = verdict('approve', 'runs the tests');
+
+const status =
+  (code: number, headers = {}): Script =>
+  (_asked, response) =>
+    send(response, '{"error":{"message":"no"}}', code, headers);
+
+const changed =
+  (openai: object, anthropic: object): Script =>
+  (asked, response) =>
+    send(response, completionBody(asked, APPROVE, (asked.protocol === 'anthropic' ? anthropic : openai) as never));
+
+const raw =
+  (change: (body: string, asked: Asked) => string | Uint8Array, headers = {}): Script =>
+  (asked, response) =>
+    send(response, change(completionBody(asked, APPROVE), asked), 200, headers);
+
+const choice = (message: object, finish = 'stop') => ({
+  choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: finish }],
+});
+
+function drip(response: ServerResponse, body: string): void {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length });
+  let at = 0;
+  const timer = setInterval(() => response.write(body[at++] ?? ''), 40);
+  response.on('close', () => clearInterval(timer));
+}
+
+const half: Script = (asked, response) => {
+  const body = completionBody(asked, APPROVE);
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length });
+  response.write(body.slice(0, body.length / 2), () => response.socket?.destroy());
+};
+
+type Case = readonly [title: string, category: string, requests: number, script: Script];
+
+const TRANSPORT: readonly Case[] = [
+  ['hangs', 'timed_out', 1, () => undefined],
+  ['sends one byte now and then', 'timed_out', 1, (asked, response) => drip(response, completionBody(asked, APPROVE))],
+  ['resets the connection', 'unavailable', 3, (_asked, response) => response.socket?.resetAndDestroy() as never],
+  ['ends the connection after half a body', 'unavailable', 3, half],
+  ['answers 500', 'unavailable', 3, status(500)],
+  ['answers 503', 'unavailable', 3, status(503)],
+  ['answers 529', 'unavailable', 3, status(529)],
+  ['answers 408', 'unavailable', 3, status(408)],
+  ['answers 429', 'unavailable', 3, status(429)],
+  ['answers 429 and asks for an hour', 'unavailable', 1, status(429, { 'retry-after': '3600' })],
+  ['answers 400 unless streaming', 'misconfigured', 1, status(400)],
+  ['answers 401', 'misconfigured', 1, status(401)],
+  ['answers 403', 'misconfigured', 1, status(403)],
+  ['answers 404 for the model', 'misconfigured', 1, status(404)],
+  ['answers 422', 'misconfigured', 1, status(422)],
+  ['redirects', 'misconfigured', 1, status(307, { location: '/v1/elsewhere' })],
+  ['answers 204', 'misconfigured', 1, (_asked, response) => void response.writeHead(204).end()],
+  [
+    'streams although asked not to',
+    'misconfigured',
+    1,
+    raw((body) => `data: ${body}\n\n`, { 'content-type': 'text/event-stream' }),
+  ],
+];
+
+const FORM: readonly Case[] = [
+  ['says it is HTML', 'malformed', 1, raw((body) => body, { 'content-type': 'text/html' })],
+  ['sends JSON as text', 'malformed', 1, raw((body) => body, { 'content-type': 'text/plain' })],
+  ['names no content type', 'malformed', 1, raw((body) => body, { 'content-type': '' })],
+  ['sends half of the JSON as a whole body', 'malformed', 1, raw((body) => body.slice(0, body.length / 2))],
+  ['sends an empty body', 'malformed', 1, raw(() => '')],
+  ['sends null', 'malformed', 1, raw(() => 'null')],
+  ['sends an empty object', 'malformed', 1, raw(() => '{}')],
+  ['sends two answers', 'malformed', 1, raw((body) => body + body)],
+  ['sends bytes that are not UTF-8', 'malformed', 1, raw((body) => Buffer.concat([Buffer.from(body), Buffer.of(255)]))],
+  ['repeats a key of the answer', 'malformed', 1, raw((body) => body.replace('{', '{"id":"x",'))],
+  ['sends a huge answer', 'malformed', 1, raw((body) => body + ' '.repeat(3_000_000))],
+  ['sends a huge verdict', 'malformed', 1, say(verdict('approve', 'x'.repeat(20_000)))],
+  [
+    'stops at its length limit',
+    'malformed',
+    1,
+    changed(choice({ content: APPROVE }, 'length'), { stop_reason: 'max_tokens' }),
+  ],
+  [
+    'sends two choices',
+    'malformed',
+    1,
+    changed(
+      { choices: [...choice({ content: APPROVE }).choices, ...choice({ content: APPROVE }).choices] },
+      {
+        content: [
+          { type: 'text', text: APPROVE },
+          { type: 'text', text: APPROVE },
+        ],
+      },
+    ),
+  ],
+  ['sends no choice', 'malformed', 1, changed({ choices: [] }, { content: [] })],
+  [
+    'calls a tool',
+    'malformed',
+    1,
+    changed(
+      choice({ content: APPROVE, tool_calls: [{ id: 'a', type: 'function', function: { name: 'a', arguments: '' } }] }),
+      { content: [{ type: 'tool_use', id: 'a', name: 'a', input: {} }] },
+    ),
+  ],
+  ['refuses', 'malformed', 1, changed(choice({ content: APPROVE, refusal: 'I cannot' }), { stop_reason: 'refusal' })],
+  ['speaks as the user', 'malformed', 1, changed(choice({ role: 'user', content: APPROVE }), { role: 'user' })],
+];
+
+const VERDICTS: readonly Case[] = (
+  [
+    ['a fenced block', `\`\`\`json\n${APPROVE}\n\`\`\``],
+    ['words before the object', `Sure! ${APPROVE}`],
+    ['words after the object', `${APPROVE} Done.`],
+    ['two objects', `${APPROVE}\n${APPROVE}`],
+    ['deny, then approve', `${verdict('deny', 'no')}${APPROVE}`],
+    ['half an object', 'Sure! {"decision":"approve"'],
+    ['a repeated decision', '{"decision":"deny","decision":"approve","reason":"fine"}'],
+    ['a repeated decision in escapes', '{"decision":"deny","\\u0064ecision":"approve","reason":"fine"}'],
+    ['an unknown key', '{"decision":"approve","reason":"fine","risk":"low"}'],
+    ['a prototype key', '{"decision":"approve","reason":"fine","__proto__":{}}'],
+    ['no reason', '{"decision":"approve"}'],
+    ['an empty reason', verdict('approve', '')],
+    ['a blank reason', verdict('approve', ' \n\t ')],
+    ['an invisible reason', verdict('approve', '\u200b\u2060\u3164\u2800\u{e0041}')],
+    ['a reason of punctuation', verdict('approve', '...')],
+    ['a reason that is no text', '{"decision":"approve","reason":["fine"]}'],
+    ['no decision', '{"reason":"fine"}'],
+    ['another decision', verdict('allow', 'fine')],
+    ['a decision in capitals', verdict('APPROVE', 'fine')],
+    ['a decision with a blank', verdict('approve ', 'fine')],
+    ['a decision that is true', '{"decision":true,"reason":"fine"}'],
+    ['an array', `[${APPROVE}]`],
+    ['a text', JSON.stringify(APPROVE)],
+    ['the word alone', 'approve'],
+    ['comments', `${APPROVE} // fine`],
+    ['a trailing comma', '{"decision":"approve","reason":"fine",}'],
+    ['single quotes', "{'decision':'approve','reason':'fine'}"],
+    ['a byte order mark', `\ufeff${APPROVE}`],
+    ['a NUL after it', `${APPROVE}\u0000`],
+    ['a no-break space after it', `${APPROVE}\u00a0`],
+    ['nothing', ''],
+  ] as const
+).map(([title, text]) => [`answers with ${title}`, 'malformed', 1, say(text)]);
+
+let guardian: GuardianUnderTest | undefined;
+afterEach(async () => {
+  await guardian?.stop();
+  guardian = undefined;
+});
+
+describe.each(KINDS)('an endpoint of kind %s', (kind) => {
+  test.each([...TRANSPORT, ...FORM, ...VERDICTS])(
+    'that %s is no approval: %s, %i requests',
+    async (_title, category, requests, script) => {
+      const config = { deadlineMs: category === 'timed_out' ? 300 : 5_000 };
+      guardian = await guardianUnderTest({ script, kind, config });
+      const reply = await guardian.review();
+      expect(reply).toMatchObject({ approve: false, category });
+      expect(reply.reason).toContain('the call was not judged unsafe');
+      expect(guardian.endpoint.asked).toHaveLength(requests);
+    },
+  );
+
+  test('that answers as it should approves, with tokens, digests and the model', async () => {
+    guardian = await guardianUnderTest({ script: say(` ${APPROVE}\n`), kind });
+    const { promptDigest, responseDigest, latencyMs, ...reply } = await guardian.review();
+    expect(reply).toEqual({
+      approve: true,
+      reason: 'runs the tests',
+      category: 'reviewed',
+      provider: 'prov',
+      model: 'model-1',
+      promptVersion: 'guardian-1',
+      inputTokens: 11n,
+      outputTokens: 7n,
+      callHuman: false,
+    });
+    expect([promptDigest, responseDigest]).toEqual([
+      expect.stringMatching(/^[0-9a-f]{64}$/),
+      expect.stringMatching(/^[0-9a-f]{64}$/),
+    ]);
+    expect(latencyMs).toBeLessThan(5_000n);
+  });
+
+  test('that recovers within three requests is believed', async () => {
+    const script: Script = (asked, response, turn) =>
+      turn < 3 ? send(response, '{}', 503, { 'retry-after': '0' }) : say(APPROVE)(asked, response, turn);
+    guardian = await guardianUnderTest({ script, kind });
+    expect(await guardian.review()).toMatchObject({ approve: true, category: 'reviewed' });
+    expect(guardian.endpoint.asked).toHaveLength(3);
+  });
+});
+
+test('an endpoint that is not there is unavailable', async () => {
+  guardian = await guardianUnderTest({ script: say(APPROVE) });
+  await guardian.endpoint.stop();
+  expect(await guardian.review()).toMatchObject({ approve: false, category: 'unavailable' });
+});
