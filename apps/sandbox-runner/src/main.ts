@@ -1,7 +1,7 @@
 import { loadConfig, runService } from '@countersign/service-kit';
 import { runnerConfigSchema } from './config.ts';
+import { sandboxedTools } from './launcher/sandboxed-tools.ts';
 import { startRunner } from './service.ts';
-import { unavailableTools } from './work/unavailable-tools.ts';
 
 const config = loadConfig(runnerConfigSchema);
 await runService({
@@ -9,7 +9,7 @@ await runService({
   logLevel: config.logLevel,
   start: (logger) =>
     startRunner(config, {
-      tools: unavailableTools('countersign.product.unimplemented'),
+      tools: sandboxedTools(config),
       clock: { now: Date.now },
       logger,
       onFault: (error) => {
