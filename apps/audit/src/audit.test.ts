@@ -25,7 +25,7 @@ import {
   startNats,
   startPostgres,
 } from '@countersign/service-kit/embedded';
-import type { ClientDuplexStream } from '@grpc/grpc-js';
+import { type ClientDuplexStream, status } from '@grpc/grpc-js';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
@@ -72,7 +72,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-async function startService(): Promise<void> {
+async function spawnService(changes: object = {}): Promise<void> {
   port = await freePort();
   const config = {
     logLevel: 'error',
@@ -84,6 +84,7 @@ async function startService(): Promise<void> {
     databaseUrl,
     listen: { host: '127.0.0.1', port },
     logName: LOG_NAME,
+    ...changes,
   };
   const file = path.join(folder, 'config.json');
   writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
@@ -91,6 +92,10 @@ async function startService(): Promise<void> {
     env: { PATH: '/usr/bin:/bin', COUNTERSIGN_CONFIG: file },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
+}
+
+async function startService(changes: object = {}): Promise<void> {
+  await spawnService(changes);
   await expect.poll(() => child.exitCode ?? isServing(`127.0.0.1:${port}`), { timeout: 20_000 }).toBe(true);
   client = grpcClient(AuditClient, `127.0.0.1:${port}`);
   stream = client.append();
@@ -99,6 +104,7 @@ async function startService(): Promise<void> {
 }
 
 async function killService(): Promise<void> {
+  if (child.exitCode !== null) return client.close();
   const ended = new Promise((resolve) => child.once('exit', resolve));
   child.kill('SIGKILL');
   await ended;
@@ -228,6 +234,7 @@ describe('decisions', () => {
       'another freeze epoch',
       {
         entries: [entry('call_a', 'decision', 'approved', allow), entry('call_a', 'dispatch.sent', 'dispatched')],
+        decidedBy: 'human',
         freezeEpoch: 1n,
         orderId: 'ord_1',
         orderHost: 'local',
@@ -261,6 +268,54 @@ describe('decisions', () => {
       entries: [entry('call_a', 'call.received', 'received', {}, 'mallory')],
     });
     expect(taken.refusal?.code).toBe('countersign.audit.conflict');
+  });
+});
+
+describe('reading', () => {
+  const payload = (callId: string, reader: string) =>
+    new Promise<string>((resolve) =>
+      client.getPayload({ callId, reader }, (error, found) =>
+        resolve(error ? `code ${error.code}` : Buffer.from(found.sealedPayload).toString()),
+      ),
+    );
+
+  test('each reading of a payload is an entry, also two at once, and nobody reads without a name', async () => {
+    await submit('call_a');
+    const before = (await exportLog()).leaves.length;
+    expect(await Promise.all([payload('call_a', 'ann'), payload('call_a', 'ann')])).toEqual(['"sealed"', '"sealed"']);
+    expect(await payload('call_a', '')).toBe(`code ${status.INVALID_ARGUMENT}`);
+    expect(await payload('call_zz', 'ann')).toBe(`code ${status.NOT_FOUND}`);
+    expect((await exportLog()).leaves.length).toBe(before + 2);
+    expect((await verified()).problems).toEqual([]);
+  });
+
+  test('a call id that no call can have is not found', async () => {
+    await expect(getCall('a\0')).rejects.toMatchObject({ code: status.NOT_FOUND });
+  });
+
+  test('an export of more than one message verifies', async () => {
+    await Promise.all(Array.from({ length: 300 }, (_, at) => submit(`call_${at}`)));
+    const result = await verified();
+    expect(result.problems).toEqual([]);
+    expect(result.entries).toBe(601);
+  });
+
+  test('a sender that ends its stream still gets every answer', async () => {
+    const own = client.append();
+    const ids: bigint[] = [];
+    own.on('data', (reply: AppendReply) => ids.push(reply.requestId));
+    const ended = new Promise((resolve) => own.on('end', resolve));
+    for (let at = 1n; at <= 20n; at += 1n) {
+      own.write(
+        AppendRequest.fromPartial({
+          requestId: at,
+          entries: [{ ...entry('', 'admin.changed'), stream: 'a', id: `e${at}` }],
+        }),
+      );
+    }
+    own.end();
+    await ended;
+    expect(ids).toHaveLength(20);
   });
 });
 
@@ -308,6 +363,30 @@ describe('the record', () => {
       await expect(database.query(statement)).rejects.toThrow(/permission denied|must be owner/);
     }
     await database.end();
+  });
+
+  test('a login of its own may serve with the rights of the writer role alone', async () => {
+    await killService();
+    const admin = new pg.Client({ connectionString: databaseUrl });
+    await admin.connect();
+    const login = `w_${randomUUID().replaceAll('-', '')}`;
+    await admin.query(`create role ${login} login password 'test' in role countersign_writer`);
+    await admin.end();
+    const url = new URL(databaseUrl);
+    url.username = login;
+    url.password = 'test';
+    await startService({ writerUrl: url.href });
+    await submit('call_a');
+    expect((await getCall('call_a')).state).toBe('pending');
+  });
+
+  test('a key that the roster does not hold is no start', async () => {
+    await killService();
+    const stranger = path.join(folder, 'stranger.json');
+    writeFileSync(stranger, JSON.stringify(await createIdentity('log', 'log')), { mode: 0o600 });
+    await spawnService({ logIdentityFile: stranger });
+    const status = await new Promise((resolve) => child.once('exit', resolve));
+    expect(status).toBe(1);
   });
 
   test('a writer that was taken over can commit nothing more and ends', async () => {

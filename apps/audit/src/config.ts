@@ -5,6 +5,8 @@ import { z } from 'zod';
 export const auditConfigSchema = commonConfigSchema.extend({
   /** Owner connection: migrations, then the writer role without privileges beyond appending. */
   databaseUrl: z.string().min(1),
+  /** Login that serves after the migrations, a member of `countersign_writer`; without it `databaseUrl` steps down to that role. */
+  writerUrl: z.string().min(1).optional(),
   /** Key that signs checkpoints; another than the one that signs receipts. */
   logIdentityFile: z.string().min(1),
   listen: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),

@@ -8,6 +8,7 @@ import {
   Beat,
   EnvelopeKind,
   type Identity,
+  type Roster,
   signEnvelope,
   subjects,
 } from '@countersign/protocol';
@@ -46,6 +47,20 @@ async function takeOver(client: pg.Client) {
   return { head, epoch: BigInt(row.epoch), freezeEpoch: BigInt(row.freeze_epoch), recordedMs: Number(row.recorded_ms) };
 }
 
+/** SECURITY: receipts and checkpoints under keys that the root does not vouch for would be refused by every host. */
+function checkRoster(roster: Roster, identity: Identity, logIdentity: Identity): void {
+  for (const [role, held] of [
+    ['audit', identity],
+    ['log', logIdentity],
+  ] as const) {
+    const known = roster.members.some((member) => member.role === role && member.signKey === held.publicKey);
+    if (!known)
+      throw new FaultError(`the roster does not hold the \`${role}\` key of this service; sign a new roster`, {
+        code: 'countersign.audit.not_in_roster',
+      });
+  }
+}
+
 /** Entry 0: the digest of the roster that this log began under. */
 function firstEntry(rosterFile: string, nowMs: number): AppendRequest {
   const digest = createHash('sha256').update(readFileSync(rosterFile)).digest('hex');
@@ -53,6 +68,14 @@ function firstEntry(rosterFile: string, nowMs: number): AppendRequest {
   return AppendRequest.fromPartial({
     entries: [{ id: 'ent_log_key.added_1', type: 'key.added', stream: 'audit', emittedMs: BigInt(nowMs), body }],
   });
+}
+
+async function appendFirst(sequencer: Sequencer, rosterFile: string, nowMs: number): Promise<void> {
+  const { refusal } = await sequencer.append(firstEntry(rosterFile, nowMs));
+  if (refusal)
+    throw new FaultError(`the first entry was refused: ${refusal.message}`, {
+      code: 'countersign.audit.no_first_entry',
+    });
 }
 
 /** A function that publishes one signed beat. */
@@ -87,13 +110,14 @@ export async function startAudit(
   };
   const identity = await loadIdentity(config.identityFile);
   const logIdentity = await loadIdentity(config.logIdentityFile);
-  loadRoster(config.rosterFile, config.rootKey);
+  checkRoster(loadRoster(config.rosterFile, config.rootKey), identity, logIdentity);
   await migrate(config.databaseUrl);
-  const client = await connectWriter(config.databaseUrl, crash);
+  const serveUrl = config.writerUrl ?? config.databaseUrl;
+  const client = await connectWriter(serveUrl, crash);
   const reader = new pg.Pool({
-    connectionString: config.databaseUrl,
+    connectionString: serveUrl,
     max: 4,
-    options: '-c default_transaction_read_only=on -c statement_timeout=30000',
+    options: '-c role=countersign_writer -c default_transaction_read_only=on -c statement_timeout=30000',
   });
   reader.on('error', (error) => logger.warn({ err: error }, 'a read connection was lost'));
   const state = await takeOver(client);
@@ -105,7 +129,7 @@ export async function startAudit(
     onFault: crash,
     ...state,
   });
-  if (state.head.size === 0) await sequencer.append(firstEntry(config.rosterFile, now()));
+  if (state.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
 
   let published = -1;

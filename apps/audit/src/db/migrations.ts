@@ -89,11 +89,59 @@ revoke all on all functions in schema audit from public;
 grant execute on function audit.append_batch, audit.add_partition to countersign_writer;
 `;
 
+/** A document may pass through several versions in one commit; the row in the table must have the version before the first. */
+const DOCUMENT_BASE = `
+create or replace function audit.append_batch(b jsonb, leaves bytea[], hashes bytea[], drafts bytea[], records bytea[], payloads bytea[], results bytea[], new_stack bytea[])
+returns void language plpgsql as $$
+declare moved bigint; begin
+  update audit.head set next_index = (b->>'next')::bigint, stack = new_stack, recorded_ms = (b->>'recorded_ms')::bigint
+    where epoch = (b->>'epoch')::bigint and next_index = (b->>'first')::bigint;
+  get diagnostics moved = row_count;
+  if moved <> 1 then raise exception 'fence: another writer holds the log'; end if;
+  insert into audit.entry select (e->>'i')::bigint, e->>'stream', (e->>'seq')::bigint, e->>'type', e->>'call', (e->>'ms')::bigint, leaves[n]
+    from jsonb_array_elements(b->'entries') with ordinality as t(e, n);
+  insert into audit.entry_key select e->>'id', (e->>'i')::bigint, hashes[n], drafts[n], (e->>'ms')::bigint
+    from jsonb_array_elements(b->'entries') with ordinality as t(e, n);
+  insert into audit.call as c select x->>'call', x->>'agent', x->>'session', x->>'state', (x->>'ms')::bigint, records[n], nullif(x->'decision', 'null'::jsonb)
+    from jsonb_array_elements(b->'calls') with ordinality as t(x, n)
+    on conflict (call_id) do update set state = excluded.state, record = excluded.record, decision_entry = excluded.decision_entry
+    where c.agent = excluded.agent;
+  get diagnostics moved = row_count;
+  if moved <> jsonb_array_length(b->'calls') then raise exception 'call rows touched: %', moved; end if;
+  insert into audit.payload as p select x->>'call', payloads[n], results[n] from jsonb_array_elements(b->'payloads') with ordinality as t(x, n)
+    on conflict (call_id) do update set sealed_result = excluded.sealed_result;
+  insert into audit.document as d select x->>'kind', x->>'key', (x->>'version')::bigint, x->'value' from jsonb_array_elements(b->'documents') as x
+    on conflict (kind, key) do update set version = excluded.version, value = excluded.value where d.version = (select (x->>'base')::bigint from jsonb_array_elements(b->'documents') as x where x->>'kind' = d.kind and x->>'key' = d.key);
+  get diagnostics moved = row_count;
+  if moved <> jsonb_array_length(b->'documents') then raise exception 'document rows touched: %', moved; end if;
+end $$;
+`;
+
+/** SECURITY: the record belongs to a role that nobody can log in as; a partition is made with its rights, not a superuser's. */
+const OWNER = `
+do $$ declare item record; begin
+  if not exists (select from pg_roles where rolname = 'countersign_owner') then create role countersign_owner nologin; end if;
+  execute format('grant countersign_owner to %I', current_user);
+  alter schema audit owner to countersign_owner;
+  for item in select c.oid::regclass as name from pg_class c where c.relnamespace = 'audit'::regnamespace and c.relkind in ('r', 'p') loop
+    execute format('alter table %s owner to countersign_owner', item.name);
+  end loop;
+  for item in select p.oid::regprocedure as name from pg_proc p where p.pronamespace = 'audit'::regnamespace loop
+    execute format('alter function %s owner to countersign_owner', item.name);
+  end loop;
+end $$;
+`;
+
 /** Every migration, by name; run in order of names, each once. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0001_log': {
     up: async (db: Kysely<unknown>) => {
       for (const part of [TABLES, APPEND_ONLY, APPEND, ROLES]) await sql.raw(part).execute(db);
+    },
+  },
+  '0002_owner': {
+    up: async (db: Kysely<unknown>) => {
+      for (const part of [DOCUMENT_BASE, OWNER]) await sql.raw(part).execute(db);
     },
   },
 };

@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import type { TreeHead } from '@countersign/merkle';
 import {
   AppendRequest,
@@ -9,11 +11,16 @@ import {
 } from '@countersign/protocol';
 import { status } from '@grpc/grpc-js';
 import type pg from 'pg';
+import { receiptOf } from '../sequencer/call-receipt.ts';
+import { isCallId } from '../sequencer/check-request.ts';
 import { loadCold } from '../sequencer/cold-state.ts';
-import { receiptOf, type Sequencer } from '../sequencer/sequencer.ts';
+import type { Sequencer } from '../sequencer/sequencer.ts';
 
-const EXPORT_PAGE = 1_000;
+/** Leaves in one message: 200 of the largest stay below the 8 MiB limit of a message. */
+const EXPORT_PAGE = 200;
 const MAX_PAGE = 500;
+/** Bytes of one page of calls; views make them large. */
+const MAX_PAGE_BYTES = 4 * 1_048_576;
 
 export type RouteContext = {
   readonly sequencer: Sequencer;
@@ -40,6 +47,7 @@ function answer<T>(context: RouteContext, reply: Reply<T>, work: () => Promise<T
 }
 
 async function readCall(context: RouteContext, agent: string, callId: string): Promise<CallRecord | undefined> {
+  if (!isCallId(callId) || !(agent === '' || isCallId(agent))) return undefined;
   const { rows } = await context.reader.query<{ record: Buffer; p: Buffer | null; r: Buffer | null }>(
     "select record, sealed_payload as p, sealed_result as r from audit.call left join audit.payload using (call_id) where call_id = $1 and ($2 = '' or agent = $2)",
     [callId, agent],
@@ -64,9 +72,17 @@ async function listCalls(
      and (received_ms, call_id) < ($3::bigint, $4) order by received_ms desc, call_id desc limit $5`,
     [request.states, request.sessionId, time, id, limit],
   );
-  const last = rows.at(-1);
-  const nextPageToken = rows.length === limit && last ? `${last.received_ms}:${last.call_id}` : '';
-  return ListCallsReply.fromPartial({ calls: rows.map((row) => CallRecord.decode(row.record)), nextPageToken });
+  const page: typeof rows = [];
+  let bytes = 0;
+  for (const row of rows) {
+    bytes += row.record.length;
+    if (page.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    page.push(row);
+  }
+  const last = page.at(-1);
+  const nextPageToken =
+    (rows.length === limit || page.length < rows.length) && last ? `${last.received_ms}:${last.call_id}` : '';
+  return ListCallsReply.fromPartial({ calls: page.map((row) => CallRecord.decode(row.record)), nextPageToken });
 }
 
 async function listDocuments(context: RouteContext, kind: string, key: string): Promise<ListDocumentsReply> {
@@ -93,11 +109,21 @@ async function* leafPages(context: RouteContext, size: number): AsyncGenerator<B
   }
 }
 
+/** Resolves when the reader takes more, or has gone. */
+const drained = (stream: EventEmitter): Promise<void> =>
+  new Promise((resolve) => {
+    const go = () => {
+      stream.off('drain', go).off('cancelled', go);
+      resolve();
+    };
+    stream.on('drain', go).on('cancelled', go);
+  });
+
 const readEntry = (callId: string, reader: string, nowMs: number): AppendRequest =>
   AppendRequest.fromPartial({
     entries: [
       {
-        id: `ent_${callId}_audit.read_${nowMs}_${reader}`,
+        id: `ent_${callId}_audit.read_${randomUUID()}`,
         type: 'audit.read',
         stream: callId,
         emittedMs: BigInt(nowMs),
@@ -111,27 +137,44 @@ const readEntry = (callId: string, reader: string, nowMs: number): AppendRequest
 export function auditRoutes(context: RouteContext): AuditServer {
   return {
     append: (stream) => {
+      let waiting = 0;
+      let ended = false;
+      const endWhenAnswered = () => {
+        if (ended && waiting === 0) stream.end();
+      };
       stream.on('data', (request: AppendRequest) => {
-        void context.sequencer.append(request).then((reply) => stream.write(reply));
+        waiting += 1;
+        void context.sequencer.append(request).then((reply) => {
+          waiting -= 1;
+          stream.write(reply);
+          endWhenAnswered();
+        });
       });
-      stream.on('end', () => stream.end());
+      stream.on('end', () => {
+        ended = true;
+        endWhenAnswered();
+      });
       stream.on('error', () => undefined);
     },
     getCall: ({ request }, reply) => answer(context, reply, () => readCall(context, request.agent, request.callId)),
     listCalls: ({ request }, reply) => answer(context, reply, () => listCalls(context, request)),
-    getPayload: ({ request }, reply) =>
+    getPayload: ({ request }, reply) => {
+      if (request.reader === '')
+        return reply({ code: status.INVALID_ARGUMENT, details: 'name the reader; a reading is an entry' });
       answer(context, reply, async () => {
         const call = await readCall(context, '', request.callId);
         if (!call) return undefined;
         const recorded = await context.sequencer.append(readEntry(request.callId, request.reader, context.now()));
         if (recorded.refusal) throw new Error(`reading could not be recorded: ${recorded.refusal.message}`);
         return { sealedPayload: call.sealedPayload, sealedResult: call.sealedResult };
-      }),
+      });
+    },
     listDocuments: ({ request }, reply) =>
       answer(context, reply, () => listDocuments(context, request.kind, request.key)),
     getCheckpoint: (_call, reply) => reply(null, { checkpoint: context.checkpointOf(context.sequencer.head) }),
     getReceipt: ({ request }, reply) =>
       answer(context, reply, async () => {
+        if (!isCallId(request.callId)) return undefined;
         const connection = await context.reader.connect();
         try {
           const cold = await loadCold(connection, { calls: [request.callId], entries: [], streams: [], documents: [] });
@@ -145,7 +188,8 @@ export function auditRoutes(context: RouteContext): AuditServer {
       const head = context.sequencer.head;
       const send = async () => {
         for await (const leaves of leafPages(context, head.size)) {
-          if (!stream.write({ leaves, checkpoint: '' })) await new Promise((resolve) => stream.once('drain', resolve));
+          if (stream.cancelled) return;
+          if (!stream.write({ leaves, checkpoint: '' })) await drained(stream);
         }
         stream.write({ leaves: [], checkpoint: context.checkpointOf(head) });
         stream.end();

@@ -1,5 +1,5 @@
 import type { TreeHead } from '@countersign/merkle';
-import { CallRecord, type DocumentDraft } from '@countersign/protocol';
+import { CallRecord } from '@countersign/protocol';
 import type pg from 'pg';
 import type { CallMemory } from './call-memory.ts';
 
@@ -17,6 +17,15 @@ export type EntryRow = {
   readonly draftHash: Uint8Array;
 };
 
+/** A document as it is after the batch; `base` is its version before. */
+export type DocumentRow = {
+  readonly kind: string;
+  readonly key: string;
+  readonly base: bigint;
+  readonly version: bigint;
+  readonly value: Uint8Array;
+};
+
 /** Everything of one commit. */
 export type Batch = {
   readonly epoch: bigint;
@@ -26,7 +35,7 @@ export type Batch = {
   readonly entries: readonly EntryRow[];
   readonly calls: readonly CallMemory[];
   readonly payloads: readonly { callId: string; payload: Uint8Array; result: Uint8Array }[];
-  readonly documents: readonly DocumentDraft[];
+  readonly documents: readonly DocumentRow[];
 };
 
 const bytes = (value: Uint8Array): Buffer => Buffer.from(value);
@@ -59,7 +68,8 @@ export async function commitBatch(client: pg.Client, batch: Batch): Promise<void
     documents: batch.documents.map((draft) => ({
       kind: draft.kind,
       key: draft.key,
-      version: String(draft.expectedVersion + 1n),
+      base: String(draft.base),
+      version: String(draft.version),
       value: JSON.parse(new TextDecoder().decode(draft.value)) as unknown,
     })),
   };

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { isCallState, isTransitionAllowed } from '@countersign/kernel';
 import { AppendRefusal, type AppendRequest, type EntryDraft } from '@countersign/protocol';
 import { type CallMemory, newCall } from './call-memory.ts';
+import { checkAfterEnd, checkClosed, checkEntryRules } from './entry-rules.ts';
 
 /** What the sequencer knows when it judges a request. */
 export type JudgeView = {
@@ -15,7 +16,6 @@ export type JudgeView = {
 export type Judged = { readonly ok: true; readonly calls: Map<string, CallMemory> };
 export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
 
-const MAX_ENTRIES = 32;
 const DOCUMENT_KINDS = new Set(['member', 'session']);
 
 const refuse = (code: string, message: string, call?: CallMemory): Refused => ({
@@ -31,8 +31,7 @@ const refuse = (code: string, message: string, call?: CallMemory): Refused => ({
 
 function checkDocuments(request: AppendRequest, view: JudgeView): Refused | undefined {
   for (const draft of request.documents) {
-    if (!DOCUMENT_KINDS.has(draft.kind) || draft.key === '')
-      return refuse('invalid', `document kind \`${draft.kind}\` is not known`);
+    if (!DOCUMENT_KINDS.has(draft.kind)) return refuse('invalid', `document kind \`${draft.kind}\` is not known`);
     if (view.documentVersion(draft.kind, draft.key) !== draft.expectedVersion) {
       return refuse('conflict', `document \`${draft.key}\` has another version; read it again`);
     }
@@ -53,22 +52,29 @@ function step(
   view: JudgeView,
   calls: Map<string, CallMemory>,
 ): Refused | undefined {
-  if (draft.callId === '') return draft.toState === '' ? undefined : refuse('invalid', 'a transition needs a call id');
+  if (draft.callId === '') {
+    const wrong = draft.toState === '' ? checkEntryRules(draft, '', request) : 'a transition needs a call id';
+    return wrong === undefined ? undefined : refuse('invalid', wrong);
+  }
   let call = calls.get(draft.callId) ?? view.call(draft.callId);
   if (!call) {
     if (draft.toState !== 'received' || request.call?.callId !== draft.callId)
       return refuse('not_found', `call \`${draft.callId}\` is not known`);
+    const wrong = checkEntryRules(draft, '', request);
+    if (wrong !== undefined) return refuse('invalid', wrong);
     call = newCall(request.call, view.nowMs);
     calls.set(draft.callId, { ...call, record: { ...call.record, state: 'received' } });
     return undefined;
   }
   calls.set(draft.callId, call);
-  if (draft.toState === '') return undefined;
   const from = call.record.state;
+  const wrong = checkEntryRules(draft, from, request);
+  if (draft.toState === '') return wrong === undefined ? undefined : refuse('invalid', wrong, call);
   if (!isCallState(draft.toState)) return refuse('invalid', `state \`${draft.toState}\` is not in the table`, call);
   if (!isCallState(from) || !isTransitionAllowed(from, draft.toState)) {
     return refuse('lost', `call is \`${from}\`; it cannot become \`${draft.toState}\``, call);
   }
+  if (wrong !== undefined) return refuse('invalid', wrong, call);
   const effect = draft.toState === 'dispatched' || draft.toState === 'handed_over';
   if (effect && request.freezeEpoch !== view.freezeEpoch)
     return refuse('frozen', 'freeze state changed after the decision; decide again', call);
@@ -99,8 +105,6 @@ function moved(call: CallMemory, state: string, request: AppendRequest, nowMs: n
 
 /** Judges one request against the present state. Nothing is changed; the caller takes over `calls` when it records. */
 export function judge(request: AppendRequest, view: JudgeView): Judged | Refused {
-  if (request.entries.length === 0 || request.entries.length > MAX_ENTRIES)
-    return refuse('invalid', `a request holds 1 to ${MAX_ENTRIES} entries`);
   const documents = checkDocuments(request, view);
   if (documents) return documents;
   const calls = new Map<string, CallMemory>();
@@ -117,7 +121,11 @@ export function judge(request: AppendRequest, view: JudgeView): Judged | Refused
   for (const draft of request.entries) {
     const refused = step(draft, request, view, calls);
     if (refused) return refused;
+    const late = before && draft.callId !== '' ? checkAfterEnd(draft, before.record.state) : undefined;
+    if (late !== undefined) return refuse('lost', late, before);
   }
+  const unclosed = subject === undefined ? undefined : checkClosed(request, subject);
+  if (unclosed !== undefined) return refuse('invalid', unclosed, before);
   for (const [callId, call] of calls) {
     if (request.view.length > 0) {
       const viewDigest = new Uint8Array(createHash('sha256').update(request.view).digest());

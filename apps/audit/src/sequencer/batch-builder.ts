@@ -1,0 +1,204 @@
+import { createHash } from 'node:crypto';
+import { type AuditEntry, appendLeaf, canonicalEntryBytes, leafHash, type TreeHead } from '@countersign/merkle';
+import { AppendRefusal, AppendReply, type AppendRequest, EntryDraft } from '@countersign/protocol';
+import type { Batch, DocumentRow, EntryRow } from './batch.ts';
+import type { CallMemory } from './call-memory.ts';
+import { receiptOf } from './call-receipt.ts';
+import { readBody } from './check-request.ts';
+import type { ColdState } from './cold-state.ts';
+import { judge } from './judge.ts';
+import type { SequencerOptions } from './sequencer.ts';
+
+const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
+const hex = (data: Uint8Array): string => Buffer.from(data).toString('hex');
+
+/** Identity of a draft for replays: everything but the time at which the sender wrote it. */
+const draftHash = (draft: EntryDraft): Uint8Array => sha256(EntryDraft.encode({ ...draft, emittedMs: 0n }).finish());
+
+/** Builds one batch; `cold` holds everything the requests touch and is moved forward as they are accepted. */
+export class BatchBuilder {
+  readonly #options: SequencerOptions;
+  readonly #cold: ColdState;
+  readonly #first: number;
+  readonly #recordedMs: number;
+  #head: TreeHead;
+  readonly #rows: EntryRow[] = [];
+  readonly #calls = new Map<string, CallMemory>();
+  readonly #payloads = new Map<string, { callId: string; payload: Uint8Array; result: Uint8Array }>();
+  readonly #documents = new Map<string, DocumentRow>();
+
+  constructor(options: SequencerOptions, cold: ColdState, head: TreeHead, recordedMs: number) {
+    this.#options = options;
+    this.#cold = cold;
+    this.#first = head.size;
+    this.#head = head;
+    this.#recordedMs = recordedMs;
+  }
+
+  /** Judges a request and, when it may be recorded, adds it whole. */
+  add(request: AppendRequest): AppendReply {
+    const replayed = this.#replay(request);
+    if (replayed) return replayed;
+    const refuse = (refusal: AppendRefusal) => AppendReply.fromPartial({ requestId: request.requestId, refusal });
+    const judged = judge(request, {
+      call: (callId) => this.#calls.get(callId) ?? this.#cold.calls.get(callId),
+      documentVersion: (kind, key) => this.#cold.documents.get(`${kind}/${key}`) ?? 0n,
+      freezeEpoch: this.#options.freezeEpoch,
+      nowMs: this.#recordedMs,
+    });
+    if (!judged.ok) return refuse(judged.refusal);
+    const built = this.#build(request);
+    if (typeof built === 'string') {
+      return refuse(AppendRefusal.fromPartial({ code: 'countersign.audit.invalid', message: built }));
+    }
+    this.#accept(request, built, judged.calls);
+    return this.#reply(request, built.rows, false);
+  }
+
+  batch(): Batch {
+    return {
+      epoch: this.#options.epoch,
+      first: this.#first,
+      head: this.#head,
+      recordedMs: this.#recordedMs,
+      entries: this.#rows,
+      calls: [...this.#calls.values()],
+      payloads: [...this.#payloads.values()],
+      documents: [...this.#documents.values()],
+    };
+  }
+
+  #replay(request: AppendRequest): AppendReply | undefined {
+    const known = request.entries.map((draft) => this.#cold.entries.get(draft.id));
+    if (known.length === 0 || known.every((entry) => entry === undefined)) return undefined;
+    const same = request.entries.every((draft, at) => {
+      const first = known[at];
+      return first !== undefined && Buffer.compare(first.draftHash, draftHash(draft)) === 0;
+    });
+    if (!same) {
+      const call = this.#cold.calls.get(request.entries[0]?.callId ?? '');
+      const refusal = AppendRefusal.fromPartial({
+        code: 'countersign.audit.conflict',
+        message: 'an entry with the same id and other content is in the log',
+        state: call?.record.state ?? '',
+        winner: call?.record.decidedByName ?? '',
+        winnerKind: call?.record.decidedBy ?? '',
+      });
+      return AppendReply.fromPartial({ requestId: request.requestId, refusal });
+    }
+    const rows = request.entries.flatMap((draft, at) => {
+      const first = known[at];
+      return first
+        ? [{ id: draft.id, index: first.index, leafHash: first.leafHash, recordedMs: first.recordedMs }]
+        : [];
+    });
+    return this.#reply(request, rows, true);
+  }
+
+  #build(request: AppendRequest): { rows: EntryRow[]; head: TreeHead } | string {
+    const rows: EntryRow[] = [];
+    const chains = new Map<string, { seq: number; leaf: string }>();
+    let head = this.#head;
+    for (const draft of request.entries) {
+      if (this.#cold.entries.has(draft.id) || rows.some((row) => row.id === draft.id))
+        return `entry id \`${draft.id}\` occurs twice`;
+      const body = readBody(draft);
+      if (typeof body === 'string') return body;
+      const last = chains.get(draft.stream) ?? this.#cold.streams.get(draft.stream);
+      const seq = last ? last.seq + 1 : 0;
+      const bytes = canonicalEntryBytes({
+        ...body,
+        version: 1,
+        index: head.size,
+        id: draft.id,
+        tenant: this.#options.tenant,
+        stream: draft.stream,
+        stream_seq: seq,
+        prev: last?.leaf ?? null,
+        type: draft.type as AuditEntry['type'],
+        emitted_ms: Number(draft.emittedMs),
+        recorded_ms: this.#recordedMs,
+        ...(draft.callId === '' ? {} : { call: draft.callId }),
+      });
+      if (!bytes.ok) return `entry \`${draft.id}\`: ${bytes.error.message}`;
+      const hash = leafHash(sha256, bytes.value);
+      chains.set(draft.stream, { seq, leaf: hex(hash) });
+      rows.push({
+        id: draft.id,
+        index: head.size,
+        stream: draft.stream,
+        seq,
+        type: draft.type,
+        callId: draft.callId === '' ? null : draft.callId,
+        recordedMs: this.#recordedMs,
+        leaf: bytes.value,
+        leafHash: hash,
+        draftHash: draftHash(draft),
+      });
+      head = appendLeaf(sha256, head, hash);
+    }
+    return { rows, head };
+  }
+
+  #accept(request: AppendRequest, built: { rows: EntryRow[]; head: TreeHead }, calls: Map<string, CallMemory>): void {
+    this.#head = built.head;
+    this.#keepPayload(request);
+    for (const row of built.rows) {
+      this.#rows.push(row);
+      this.#cold.entries.set(row.id, row);
+      this.#cold.streams.set(row.stream, { seq: row.seq, leaf: hex(row.leafHash) });
+    }
+    for (const [callId, call] of calls) {
+      const decided = built.rows.find((row) => row.type === 'decision' && row.callId === callId);
+      const decision = decided && {
+        id: decided.id,
+        index: decided.index,
+        leafHash: hex(decided.leafHash),
+        assertionsDigest: hex(request.assertionsDigest),
+      };
+      this.#calls.set(callId, { record: call.record, decision: decision ?? call.decision });
+    }
+    for (const draft of request.documents) {
+      const name = `${draft.kind}/${draft.key}`;
+      const version = draft.expectedVersion + 1n;
+      const base = this.#documents.get(name)?.base ?? draft.expectedVersion;
+      this.#documents.set(name, { kind: draft.kind, key: draft.key, base, version, value: draft.value });
+      this.#cold.documents.set(name, version);
+    }
+  }
+
+  /** INVARIANT: a sealed call is written once, with its first entry; a result only with a transition. */
+  #keepPayload(request: AppendRequest): void {
+    const callId = request.entries.find((draft) => draft.callId !== '')?.callId;
+    if (callId === undefined) return;
+    const isNew = !this.#calls.has(callId) && !this.#cold.calls.has(callId);
+    if (!isNew && request.sealedResult.length === 0) return;
+    const kept = this.#payloads.get(callId);
+    this.#payloads.set(callId, {
+      callId,
+      payload: (isNew ? request.call?.sealedPayload : kept?.payload) ?? new Uint8Array(),
+      result: request.sealedResult,
+    });
+  }
+
+  #reply(
+    request: AppendRequest,
+    rows: readonly { id: string; index: number; leafHash: Uint8Array; recordedMs: number }[],
+    replayed: boolean,
+  ): AppendReply {
+    const dispatched = request.entries.find((draft) => draft.toState === 'dispatched');
+    const call = dispatched && (this.#calls.get(dispatched.callId) ?? this.#cold.calls.get(dispatched.callId));
+    const receipt = call && receiptOf(call, this.#options.receiptIdentity);
+    return AppendReply.fromPartial({
+      requestId: request.requestId,
+      entries: rows.map((row) => ({
+        id: row.id,
+        logIndex: BigInt(row.index),
+        leafHash: row.leafHash,
+        recordedMs: BigInt(row.recordedMs),
+      })),
+      ...(receipt ? { receipt } : {}),
+      replayed,
+    });
+  }
+}

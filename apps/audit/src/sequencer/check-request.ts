@@ -1,0 +1,116 @@
+import {
+  type AppendRequest,
+  type DocumentDraft,
+  type EntryDraft,
+  type JsonValue,
+  parseIJson,
+} from '@countersign/protocol';
+
+const MAX_ENTRIES = 32;
+const MAX_ID = 256;
+const MAX_ENTRY_ID = 512;
+const MAX_DOCUMENTS = 32;
+const MAX_DOCUMENT_BYTES = 262_144;
+
+type Body = { readonly [key: string]: unknown };
+
+/** What a sender may say of an entry; everything else is the sequencer's word. */
+const BODY_FIELDS: ReadonlySet<string> = new Set([
+  'trace',
+  'session',
+  'execution_session',
+  'agent',
+  'host',
+  'tool',
+  'decision',
+  'approver',
+  'detail',
+]);
+
+/** Text that PostgreSQL stores and indexes: bounded, well formed, without control characters. */
+function isKey(value: string, limit = MAX_ID): boolean {
+  return value.length <= limit && value.isWellFormed() && !/\p{Cc}/u.test(value);
+}
+
+/** True when `callId` can be the id of a call. */
+export const isCallId = (callId: string): boolean => callId !== '' && isKey(callId);
+
+const isObject = (value: unknown): value is Body =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The body of a draft, or why it is refused. */
+export function readBody(draft: EntryDraft): Body | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(draft.body));
+  } catch {
+    return `entry \`${draft.id}\` has a body that is not JSON`;
+  }
+  if (!isObject(value)) return `entry \`${draft.id}\` has a body that is no object`;
+  const foreign = Object.keys(value).find((key) => !BODY_FIELDS.has(key));
+  return foreign === undefined ? value : `body field \`${foreign.slice(0, 80)}\` is not for the sender to set`;
+}
+
+function hasNul(value: JsonValue): boolean {
+  if (typeof value === 'string') return value.includes('\0');
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(([key, item]) => key.includes('\0') || hasNul(item));
+}
+
+/** The value of a document, or why it is refused. SECURITY: what jsonb cannot hold must not reach the commit. */
+function checkDocument(draft: DocumentDraft): string | undefined {
+  if (draft.key === '' || !isKey(draft.key)) return 'document key is empty, too long or holds control characters';
+  if (draft.value.length > MAX_DOCUMENT_BYTES) return `document \`${draft.key}\` is over ${MAX_DOCUMENT_BYTES} bytes`;
+  const value = parseIJson(draft.value);
+  if (!value.ok) return `document \`${draft.key}\`: ${value.error.message}`;
+  if (!isObject(value.value)) return `document \`${draft.key}\` is no JSON object`;
+  return hasNul(value.value) ? `document \`${draft.key}\` holds a NUL character` : undefined;
+}
+
+function checkEntry(draft: EntryDraft): string | undefined {
+  if (draft.id === '' || !isKey(draft.id, MAX_ENTRY_ID))
+    return 'entry id is empty, too long or holds control characters';
+  if (draft.stream === '' || !isKey(draft.stream))
+    return `stream of \`${draft.id}\` is empty, too long or not plain text`;
+  if (!isKey(draft.callId)) return `call id of \`${draft.id}\` is too long or not plain text`;
+  if (!isKey(draft.type)) return `type of \`${draft.id}\` is too long or not plain text`;
+  const body = readBody(draft);
+  return typeof body === 'string' ? body : undefined;
+}
+
+/**
+ * Why a request could never be recorded, whatever the state. SECURITY: a database error ends the process, so nothing that the
+ * database would refuse may get that far; otherwise one sender stops the record for everybody.
+ */
+export function checkRequest(request: AppendRequest): string | undefined {
+  const { entries, documents, call } = request;
+  if (entries.length === 0 || entries.length > MAX_ENTRIES) return `a request holds 1 to ${MAX_ENTRIES} entries`;
+  if (documents.length > MAX_DOCUMENTS) return `a request holds at most ${MAX_DOCUMENTS} documents`;
+  for (const draft of entries) {
+    const wrong = checkEntry(draft);
+    if (wrong !== undefined) return wrong;
+  }
+  for (const draft of documents) {
+    const wrong = checkDocument(draft);
+    if (wrong !== undefined) return wrong;
+  }
+  if (new Set(documents.map(({ kind, key }) => `${kind}/${key}`)).size !== documents.length)
+    return 'a request changes each document once';
+  if (new Set(entries.map(({ callId }) => callId).filter((callId) => callId !== '')).size > 1)
+    return 'a request is about one call';
+  if (!isKey(request.sessionId)) return 'session id is too long or not plain text';
+  if (call && !(isCallId(call.callId) && isKey(call.agent) && isKey(call.sessionId)))
+    return 'call id, agent or session id is empty, too long or not plain text';
+  if (request.sealedResult.length > 0 && entries.every((draft) => draft.toState === ''))
+    return 'a result comes with the transition that it belongs to';
+  return undefined;
+}
+
+/** Bytes that a waiting request holds in memory and adds to a commit. */
+export function weightOf(request: AppendRequest): number {
+  let bytes = request.sealedResult.length + request.view.length;
+  bytes += (request.call?.sealedPayload.length ?? 0) + (request.call?.canonicalEnvelope.length ?? 0);
+  for (const draft of request.entries) bytes += draft.body.length;
+  for (const draft of request.documents) bytes += draft.value.length;
+  return bytes;
+}

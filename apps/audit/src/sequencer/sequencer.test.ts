@@ -1,0 +1,236 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { emptyTree, type TreeHead } from '@countersign/merkle';
+import { AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
+import { usePostgres } from '@countersign/testing';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { connectWriter, migrate } from '../db/connection.ts';
+import { PARTITION_ENTRIES } from '../db/migrations.ts';
+import { Sequencer } from './sequencer.ts';
+
+const postgres = usePostgres();
+const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
+const text = (value: string) => new TextEncoder().encode(value);
+let databaseUrl = '';
+let writer: pg.Client;
+let owner: pg.Client;
+let sequencer: Sequencer;
+let faults: unknown[] = [];
+
+beforeEach(async () => {
+  const name = `t_${randomUUID().replaceAll('-', '')}`;
+  const admin = new pg.Client({ connectionString: postgres().url });
+  await admin.connect();
+  await admin.query(`create database ${name}`);
+  await admin.end();
+  databaseUrl = postgres().url.replace(/\/postgres$/, `/${name}`);
+  await migrate(databaseUrl);
+  owner = new pg.Client({ connectionString: databaseUrl });
+  await owner.connect();
+  faults = [];
+  writer = await connectWriter(databaseUrl, (error) => faults.push(error));
+  await open(emptyTree);
+});
+
+afterEach(async () => {
+  await writer.end();
+  await owner.end();
+});
+
+async function open(head: TreeHead): Promise<void> {
+  sequencer = new Sequencer({
+    client: writer,
+    tenant: 'test',
+    epoch: 0n,
+    head,
+    freezeEpoch: 0n,
+    recordedMs: 0,
+    receiptIdentity: await openIdentity(await createIdentity('audit', 'audit')),
+    now: () => 1_000,
+    onFault: (error) => faults.push(error),
+  });
+}
+
+type Draft = Partial<Parameters<typeof AppendRequest.fromPartial>[0] & object>;
+/** Appends, and fails the test instead of waiting for ever when the commit fails. */
+async function append(request: Draft) {
+  const reply = sequencer.append(AppendRequest.fromPartial(request));
+  const fault = expect.poll(() => faults.length, { timeout: 5_000, interval: 5 }).toBeGreaterThan(0);
+  return Promise.race([
+    reply,
+    fault.then(
+      () => Promise.reject(faults[0]),
+      () => reply,
+    ),
+  ]);
+}
+
+const entry = (callId: string, type: string, toState = '', body: object = {}, attempt = '1') => ({
+  id: `ent_${callId}_${type}_${attempt}`,
+  type,
+  stream: callId,
+  emittedMs: 1n,
+  callId,
+  body: json(body),
+  toState,
+});
+const received = (callId: string, sessionId = 'ses_1') => ({
+  call: { callId, agent: 'sample', sessionId, host: 'local', tool: 'bash', sealedPayload: text('sealed') },
+  entries: [entry(callId, 'call.received', 'received')],
+});
+const decision = (callId: string, effect: string, toState: string) => ({
+  entries: [entry(callId, 'decision', toState, { decision: { effect } })],
+  decidedBy: 'rule',
+  decidedByName: 'r1',
+});
+const session = (version: bigint, value: Uint8Array, id = randomUUID()) => ({
+  entries: [{ id, type: 'session.changed', stream: 'ses_1', emittedMs: 1n, callId: '', body: json({}), toState: '' }],
+  documents: [{ kind: 'session', key: 'ses_1', value, expectedVersion: version }],
+});
+const count = async (query: string) => Number((await owner.query<{ n: string }>(query)).rows[0]?.n);
+
+describe('group commit', () => {
+  test('what waits is one commit and one transaction, whatever its number of requests', async () => {
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, at) => append(received(`call_${at}`))));
+    expect(replies.every((reply) => reply.refusal === undefined)).toBe(true);
+    expect(sequencer.commits).toBe(1);
+    expect(await count('select count(distinct xmin::text) n from audit.entry')).toBe(1);
+  });
+
+  test('more than 500 entries are split at 500', async () => {
+    await Promise.all(Array.from({ length: 501 }, (_, at) => append(received(`call_${at}`))));
+    expect(sequencer.commits).toBe(2);
+    expect(await count('select count(*) n from audit.entry')).toBe(501);
+  });
+
+  test('a refused request costs no commit', async () => {
+    expect((await append(decision('call_zz', 'allow', 'approved'))).refusal?.code).toBe('countersign.audit.not_found');
+    expect(sequencer.commits).toBe(0);
+  });
+
+  test('the log goes on past the end of a partition', async () => {
+    const size = PARTITION_ENTRIES - 1;
+    const stack = Array.from({ length: size.toString(2).replaceAll('0', '').length }, () => randomBytes(32));
+    await owner.query('update audit.head set next_index = $1, stack = $2', [size, stack]);
+    await open({ size, stack });
+    for (const callId of ['call_a', 'call_b']) expect((await append(received(callId))).refusal).toBeUndefined();
+    expect(await count('select max(log_index) n from audit.entry')).toBe(PARTITION_ENTRIES);
+    await expect(owner.query('delete from audit.entry_p1')).rejects.toThrow(/append-only/);
+  });
+});
+
+describe('a sender cannot stop the record', () => {
+  const long = randomBytes(6_000).toString('base64url');
+  test.each([
+    ['a call id with a NUL', received('call_\0')],
+    ['a call id of 8,000 characters', received(long)],
+    ['a session id of 8,000 characters', received('call_a', long)],
+    ['a stream with a NUL', { entries: [{ ...entry('', 'audit.read'), stream: 'a\0' }] }],
+    ['an entry without an id', { entries: [{ ...entry('', 'audit.read'), stream: 'audit', id: '' }] }],
+    ['a document that is not JSON', session(0n, text('{'))],
+    ['a document that is no object', session(0n, text('[1]'))],
+    ['a document with a NUL', session(0n, json({ a: '\0' }))],
+    ['a document with a lone surrogate', session(0n, text('{"a":"\\ud800"}'))],
+    ['a document nested without end', session(0n, text(`{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`))],
+    [
+      'the same document twice',
+      { ...session(0n, json({})), documents: [1, 2].flatMap(() => session(0n, json({})).documents) },
+    ],
+  ])('%s is refused as invalid and the next request is recorded', async (_name, request) => {
+    const reply = await append(request);
+    expect(reply.refusal?.code).toBe('countersign.audit.invalid');
+    expect((await append(received('call_good'))).refusal).toBeUndefined();
+    expect(faults).toEqual([]);
+  });
+
+  test('a document changed twice in one commit has its second value and version', async () => {
+    const replies = await Promise.all([
+      append(session(0n, json({ step: 1 }))),
+      append(session(1n, json({ step: 2 }))),
+      append(session(1n, json({ step: 3 }))),
+    ]);
+    expect(replies.map((reply) => reply.refusal?.code)).toEqual([undefined, undefined, 'countersign.audit.conflict']);
+    const { rows } = await owner.query('select version, value from audit.document');
+    expect(rows).toEqual([{ version: '2', value: { step: 2 } }]);
+    expect(sequencer.commits).toBe(1);
+  });
+});
+
+describe('an entry says what its transition does', () => {
+  test.each([
+    [
+      'a body that names another call',
+      { entries: [{ ...entry('', 'audit.read', '', { call: 'call_b' }), stream: 'audit' }] },
+    ],
+    [
+      'a body that forges its emitter',
+      { entries: [entry('call_a', 'audit.read', '', { emitter: { role: 'audit' } })] },
+    ],
+    ['a body that is no object', { entries: [{ ...entry('call_a', 'audit.read'), body: json(7) }] }],
+    ['a decision that denies and approves', decision('call_a', 'deny', 'approved')],
+    ['a decision without a transition', decision('call_a', 'allow', '')],
+    ['a decision by nobody', { ...decision('call_a', 'allow', 'approved'), decidedBy: '' }],
+    ['an approval without a decision', { entries: [entry('call_a', 'approval.answered', 'approved')] }],
+    ['a second beginning', { entries: [entry('call_a', 'call.received', '', {}, '2')] }],
+    ['a call type without a call', { entries: [{ ...entry('', 'exec.started'), stream: 'audit' }] }],
+    ['an end without its close', { entries: [entry('call_a', 'approval.expired', 'expired')] }],
+    ['two calls in one request', { entries: [entry('call_a', 'audit.read'), entry('call_b', 'audit.read')] }],
+    ['a result without a transition', { entries: [entry('call_a', 'audit.read')], sealedResult: text('result') }],
+    ['a close of a call that has not ended', { entries: [entry('call_a', 'call.closed')] }],
+  ])('%s is refused', async (_name, request) => {
+    await append(received('call_a'));
+    expect((await append(request)).refusal?.code).toBe('countersign.audit.invalid');
+    expect(await count('select count(*) n from audit.entry')).toBe(1);
+  });
+});
+
+describe('a call that has ended', () => {
+  test('takes no further entry but a reading, and is closed once', async () => {
+    await append(received('call_a'));
+    const closed = (attempt: string) => entry('call_a', 'call.closed', '', {}, attempt);
+    const end = [entry('call_a', 'approval.expired', 'expired'), closed('1')];
+    expect((await append({ entries: end })).refusal).toBeUndefined();
+    expect((await append({ entries: [closed('2')] })).refusal?.code).toBe('countersign.audit.invalid');
+    const late = await append({ entries: [entry('call_a', 'approval.delivered')] });
+    expect(late.refusal).toMatchObject({ code: 'countersign.audit.lost', state: 'expired' });
+    expect((await append({ entries: [entry('call_a', 'audit.read')] })).refusal).toBeUndefined();
+  });
+});
+
+describe('payloads', () => {
+  const forged = {
+    call: { ...received('call_a').call, sealedPayload: text('forged') },
+    entries: [entry('call_a', 'audit.read')],
+  };
+  const decided = () => append(decision('call_a', 'allow', 'approved'));
+  const dispatched = () =>
+    append({ entries: [entry('call_a', 'dispatch.sent', 'dispatched')], orderId: 'ord_1', orderHost: 'local' });
+  const ran = () => append({ entries: [entry('call_a', 'exec.started', 'running')], sealedResult: text('result') });
+  const kept = async () => (await owner.query('select sealed_payload, sealed_result from audit.payload')).rows;
+  const expected = [{ sealed_payload: Buffer.from('sealed'), sealed_result: Buffer.from('result') }];
+
+  test('a later request replaces neither the sealed call nor the result', async () => {
+    await append(received('call_a'));
+    await decided();
+    await dispatched();
+    await ran();
+    expect((await append(forged)).refusal).toBeUndefined();
+    expect(await kept()).toEqual(expected);
+  });
+
+  test('within one commit neither', async () => {
+    await Promise.all([append(received('call_a')), decided(), dispatched(), ran(), append(forged)]);
+    expect(await kept()).toEqual(expected);
+    expect(sequencer.commits).toBe(1);
+  });
+});
+
+describe('rights', () => {
+  test('everything in the schema belongs to a role without login, and new partitions do', async () => {
+    await writer.query('select audit.add_partition(1)');
+    const { rows } = await owner.query(
+      "select distinct pg_get_userbyid(relowner) as owner, rolcanlogin, rolsuper from pg_class join pg_roles r on r.oid = relowner where relnamespace = 'audit'::regnamespace and relkind in ('r', 'p')",
+    );
+    expect(rows).toEqual([{ owner: 'countersign_owner', rolcanlogin: false, rolsuper: false }]);
+  });
+});
