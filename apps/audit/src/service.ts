@@ -95,6 +95,30 @@ function beatOf(
   };
 }
 
+/** Connections for reads, which can write nothing. */
+function openReader(connectionString: string, logger: Logger): pg.Pool {
+  const options = '-c role=countersign_writer -c default_transaction_read_only=on -c statement_timeout=30000';
+  const reader = new pg.Pool({ connectionString, max: 4, options });
+  reader.on('error', (error) => logger.warn({ err: error }, 'a read connection was lost'));
+  return reader;
+}
+
+/** A function that stores the checkpoint of the present head when it has grown since the last one. */
+function checkpointStore(
+  client: pg.Client,
+  sequencer: Sequencer,
+  checkpointOf: (head: TreeHead) => string,
+): () => Promise<void> {
+  let stored = -1;
+  return async () => {
+    const head = sequencer.head;
+    if (head.size === stored) return;
+    const insert = 'insert into audit.checkpoint values ($1, $2) on conflict (size) do nothing';
+    await client.query(insert, [head.size, checkpointOf(head)]);
+    stored = head.size;
+  };
+}
+
 /**
  * Starts the audit service: migrations, take-over, entry 0, checkpoint, and only then serves. Crash-only: a database fault
  * ends the process, because a commit of unknown outcome must be read back by a fresh one.
@@ -114,34 +138,14 @@ export async function startAudit(
   await migrate(config.databaseUrl);
   const serveUrl = config.writerUrl ?? config.databaseUrl;
   const client = await connectWriter(serveUrl, crash);
-  const reader = new pg.Pool({
-    connectionString: serveUrl,
-    max: 4,
-    options: '-c role=countersign_writer -c default_transaction_read_only=on -c statement_timeout=30000',
-  });
-  reader.on('error', (error) => logger.warn({ err: error }, 'a read connection was lost'));
+  const reader = openReader(serveUrl, logger);
   const state = await takeOver(client);
-  const sequencer = new Sequencer({
-    client,
-    tenant: config.logName,
-    receiptIdentity: identity,
-    now,
-    onFault: crash,
-    ...state,
-  });
+  const options = { client, tenant: config.logName, receiptIdentity: identity, now, onFault: crash, ...state };
+  const sequencer = new Sequencer(options);
   if (state.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
 
-  let published = -1;
-  const storeCheckpoint = async () => {
-    const head = sequencer.head;
-    if (head.size === published) return;
-    await client.query('insert into audit.checkpoint values ($1, $2) on conflict (size) do nothing', [
-      head.size,
-      checkpointOf(head),
-    ]);
-    published = head.size;
-  };
+  const storeCheckpoint = checkpointStore(client, sequencer, checkpointOf);
   await storeCheckpoint();
   const nats = await connectNats({
     url: config.natsUrl,

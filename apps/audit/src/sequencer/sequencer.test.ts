@@ -2,10 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { emptyTree, type TreeHead } from '@countersign/merkle';
 import { AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
 import { usePostgres } from '@countersign/testing';
+import { Kysely, PostgresDialect } from 'kysely';
+import { Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { connectWriter, migrate } from '../db/connection.ts';
-import { PARTITION_ENTRIES } from '../db/migrations.ts';
+import { MIGRATIONS, PARTITION_ENTRIES } from '../db/migrations.ts';
 import { Sequencer } from './sequencer.ts';
 
 const postgres = usePostgres();
@@ -226,6 +228,27 @@ describe('payloads', () => {
 });
 
 describe('rights', () => {
+  test('a log from before the record had an owner of its own goes on after the migration', async () => {
+    await owner.query(`create database old_${databaseUrl.split('/').at(-1)}`);
+    const url = databaseUrl.replace(/\/(t_\w+)$/, '/old_$1');
+    const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) });
+    const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
+    expect((await migrator.migrateTo('0001_log')).error).toBeUndefined();
+    await writer.end();
+    writer = await connectWriter(url, (error) => faults.push(error));
+    await open(emptyTree);
+    await append(received('call_a'));
+    await append(session(0n, json({ step: 1 })));
+    await migrate(url);
+    const replies = [await append(received('call_a')), await append(received('call_b'))];
+    expect(replies.map(({ replayed, refusal }) => [replayed, refusal])).toEqual([
+      [true, undefined],
+      [false, undefined],
+    ]);
+    expect((await append(session(1n, json({ step: 2 })))).refusal).toBeUndefined();
+    await db.destroy();
+  });
+
   test('everything in the schema belongs to a role without login, and new partitions do', async () => {
     await writer.query('select audit.add_partition(1)');
     const { rows } = await owner.query(
