@@ -35,6 +35,10 @@ export function parseTarget(url: string): HostTarget | undefined {
 }
 
 const METADATA = new Set([
+  'ip6-localhost',
+  'ip6-loopback',
+  'localhost.localdomain',
+  'localhost6',
   'metadata',
   'metadata.google.internal',
   'instance-data',

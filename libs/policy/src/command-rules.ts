@@ -1,5 +1,6 @@
 import { type CommandPattern, compileCommandPattern } from '@countersign/patterns';
-import { hazardOptions, takesData } from './bash/programs.ts';
+import { hazardOptions } from './bash/hazards.ts';
+import { takesData } from './bash/programs.ts';
 import type { Simple } from './bash/walk.ts';
 import { type Resolved, UNKNOWN } from './bash/words.ts';
 import { baseName } from './bash/wrappers.ts';
@@ -90,11 +91,16 @@ export function judgeCommandRules(simple: Simple, rules: readonly CommandRule[])
   return out;
 }
 
-function spells(pattern: CommandPattern, option: string): boolean {
-  return (
-    pattern.source.split(' ').some((x) => x === option || x.startsWith(`${option}=`)) ||
-    (option.includes(' ') && pattern.source.includes(option) && !pattern.hasWildcard)
-  );
+/** Whether a pattern spells every hazard, each as often as the command holds it. */
+function spellsAll(pattern: CommandPattern, hazards: readonly string[]): boolean {
+  if (!pattern.hasWildcard) return true;
+  const words = pattern.source.split(' ');
+  return hazards.every((option) => {
+    const at = words.findIndex((x) => x === option || x.startsWith(`${option}=`));
+    if (at === -1) return false;
+    words.splice(at, 1);
+    return true;
+  });
 }
 
 /** The allow rules that cover a simple command. */
@@ -109,7 +115,7 @@ export function coveringAllows(simple: Simple, rules: readonly CommandRule[]): C
     if (pattern === undefined) return hazards.length === 0;
     if (first.text.includes('/') && !pattern.literalPrefix.startsWith(first.text)) return false;
     if (!pattern.matchesAllow(text)) return false;
-    return !pattern.hasWildcard || hazards.every((option) => spells(pattern, option));
+    return spellsAll(pattern, hazards);
   });
 }
 

@@ -1,4 +1,5 @@
 import { findSuspicious, isInside, normalisePath } from '@countersign/patterns';
+import { hazardOptions } from './bash/hazards.ts';
 import { isHarmlessName, onlyReads, readCandidates, writeTargets } from './bash/programs.ts';
 import { type Redirected, type Simple, type Walk, walkText } from './bash/walk.ts';
 import type { Resolved } from './bash/words.ts';
@@ -23,14 +24,16 @@ interface Judge {
 }
 
 const unreadable = (text: string): Finding => ({ effect: 'ask', kind: 'unreadable', text });
-const LAUNCHERS = /^(python[\d.]*|node|npx|ssh|env|xargs|find|docker|sudo|perl|ruby|deno|bun)$/;
+const LAUNCHERS =
+  /^(python[\d.]*|node|nodejs|npx|bunx|pnpx|uvx|ssh|env|xargs|find|fd|docker|podman|kubectl|sudo|doas|su|perl|ruby|php|lua|deno|bun|tsx|eval|source|\.|awk|gawk|watch|parallel|busybox|nohup|timeout|pwsh|powershell)$/;
 
 /** The grant scopes that would cover one simple command. */
 export function bashScopes(words: readonly Resolved[], cwd: string): string[] {
   const program = words[0]?.text ?? '';
   const exact = `${cwd} :: ${words.map((x) => x.text).join(' ')}`;
   const name = baseName(program);
-  return LAUNCHERS.test(name) || SHELLS.has(name) ? [exact] : [exact, `${cwd} :: ${program}`];
+  const only = LAUNCHERS.test(name) || SHELLS.has(name) || hazardOptions(words).length > 0;
+  return only ? [exact] : [exact, `${cwd} :: ${program}`];
 }
 
 const isDevice = (text: string): boolean => /^\/dev\/(null|stdin|stdout|stderr)$/.test(text);

@@ -1,3 +1,5 @@
+import { sedWords } from './hazards.ts';
+import { scanSedScript } from './sed-script.ts';
 import type { Simple } from './walk.ts';
 import { literal, type Resolved, UNKNOWN } from './words.ts';
 import { baseName } from './wrappers.ts';
@@ -28,96 +30,6 @@ export function onlyReads(words: readonly Resolved[]): boolean {
   return READERS.has(name);
 }
 
-const GIT_GLOBAL = /^(-c|-p|--paginate|--exec-path|--git-dir|--work-tree|-C|--config-env)(=|$)/;
-
-function gitHazards(rest: readonly string[]): string[] {
-  const out: string[] = [];
-  let i = 0;
-  for (; i < rest.length && (rest[i] ?? '').startsWith('-'); i++) {
-    const text = rest[i] ?? '';
-    const m = GIT_GLOBAL.exec(text) ?? /^(-c|-C)/.exec(text);
-    if (m?.[1] === undefined) continue;
-    const value = text.length > m[0].length ? text.slice(m[0].length) : rest[i + 1];
-    const safe = m[1] === '-C' && value !== undefined && !/^[/~-]|(^|\/)\.\.(\/|$)|\uffff/.test(value);
-    if (!safe) out.push(m[1]);
-    if (/^(-c|-C|--git-dir|--work-tree|--config-env)$/.test(text)) i++;
-  }
-  const sub = rest[i];
-  for (const text of rest.slice(i + 1)) {
-    if (text === '--') break;
-    if (/^--ou/.test(text)) out.push('--output');
-    if (sub === 'grep' && (/^-[a-zA-Z]*O/.test(text) || /^--open/.test(text))) out.push('-O');
-    if (/^--(ext-diff|upload-pack|receive-pack|exec|open-files-in-pager|textconv)/.test(text))
-      out.push(text.split('=')[0] ?? text);
-    if ((sub === 'rebase' && /^(-x|--exec)/.test(text)) || (sub === 'clone' && /^(-c|-u|--config)/.test(text)))
-      out.push(text);
-  }
-  return out;
-}
-
-/** The sed scripts among the words, and whether files are edited in place. */
-function sedParts(words: readonly Resolved[]): {
-  scripts: string[];
-  files: Resolved[];
-  inPlace: boolean;
-  opaque: boolean;
-} {
-  const scripts: string[] = [];
-  const files: Resolved[] = [];
-  let inPlace = false;
-  let opaque = false;
-  const rest = words.slice(1);
-  for (let i = 0; i < rest.length; i++) {
-    const text = rest[i]?.text ?? '';
-    if (text === '-e' || text === '--expression') scripts.push(rest[++i]?.text ?? '');
-    else if (text.startsWith('--expression=')) scripts.push(text.slice(13));
-    else if (/^(-\w*f$|--file)/.test(text)) {
-      opaque = true;
-      if (!text.includes('=')) i++;
-    } else if (/^(-[a-zA-Z]*i|--in-place)/.test(text)) inPlace = true;
-    else if (/^-[a-zA-Z]*e./.test(text)) scripts.push(text.slice(text.indexOf('e') + 1));
-    else if (!text.startsWith('-')) files.push(rest[i] ?? literal(text));
-  }
-  if (scripts.length === 0 && !opaque) scripts.push(files.shift()?.text ?? '');
-  return { scripts, files, inPlace, opaque };
-}
-
-const SED_WRITE = /(?:^|[;{}\n\d$/!\s]|[^\w\s]g?\d?[gpiIm]*)[wW]\s+([^\n;]+)/g;
-const SED_EXEC = /(?:^|[;{}\n\d$/!])\s*e(?:\s|$)|[^\w\s][gpiIm\d]*e[gpiIm]*(?:$|[;}\n])/;
-
-const RULES: readonly (readonly [RegExp, RegExp, string])[] = [
-  [/^find$/, /^-(exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)$/, ''],
-  [/^rg$/, /^--pre(=|$)|^--hostname-bin/, '--pre'],
-  [/^tar$/, /^--(to-command|checkpoint-action|use-compress-program|rsh-command)|^-\w*I|^-F/, ''],
-  [/^(ssh|scp|sftp)$/, /ProxyCommand|LocalCommand|^-o|^-F/, ''],
-  [/^man$/, /^-\w*P|^--pager/, '-P'],
-  [/^(less|vim|vi|nvim|view|ex)$/, /^(-c|--cmd|-S|\+)/, ''],
-  [/^sort$/, /^-\w*o|^--output|^--compress-program/, '-o'],
-  [/^curl$/, /^-\w*[oOKT]|^--(output|config|upload-file|remote-name)/, ''],
-  [/^wget$/, /^-O|^--(output-document|use-askpass|config)/, ''],
-  [/^(rsync)$/, /^-e|^--rsh|^--rsync-path/, ''],
-];
-
-/** Options that run or write something; only a pattern that spells them covers them. */
-export function hazardOptions(words: readonly Resolved[]): string[] {
-  const name = baseName(words[0]?.text ?? '');
-  const rest = words.slice(1).map((x) => x.text);
-  if (name === 'git') return gitHazards(rest);
-  if (name === 'sed') {
-    const parts = sedParts(words);
-    const out = parts.inPlace ? ['-i'] : [];
-    if (parts.opaque) out.push('-f');
-    for (const s of parts.scripts) if (SED_EXEC.test(s) || s.match(SED_WRITE) !== null) out.push(s);
-    return out;
-  }
-  if (/^(g|m|n)?awk$/.test(name)) return rest.filter((x) => /system\s*\(|[>|]|^-f|^-i|@load|getline/.test(x));
-  const out: string[] = [];
-  for (const [program, option, spelled] of RULES)
-    if (program.test(name))
-      for (const x of rest) if (option.test(x)) out.push(spelled === '' ? (x.split('=')[0] ?? x) : spelled);
-  return out;
-}
-
 const unknownTarget = literal(UNKNOWN);
 const joinPath = (dir: Resolved, leaf: Resolved): Resolved =>
   literal(`${dir.text}/${baseName(leaf.text.replace(/\/+$/, ''))}`);
@@ -125,12 +37,12 @@ const joinPath = (dir: Resolved, leaf: Resolved): Resolved =>
 function outputOptions(words: readonly Resolved[]): Resolved[] {
   const out: Resolved[] = [];
   const name = baseName(words[0]?.text ?? '');
-  const short = /^(sort|curl|gcc|cc|clang|g\+\+|ld|go|openssl|pandoc|wget)$/.test(name);
+  const short = /^(sort|curl|gcc|cc|clang|g\+\+|ld|go|openssl|pandoc|wget|patch|xz|zstd|shuf)$/.test(name);
   words.forEach((x, i) => {
     const long = /^--?(output|out|keyout|outfile|output-document|output-file)(=(.*))?$/s.exec(x.text);
     if (long !== null) out.push(long[2] === undefined ? (words[i + 1] ?? unknownTarget) : literal(long[3] ?? ''));
     else if (short && (x.text === '-o' || x.text === '-O')) out.push(words[i + 1] ?? unknownTarget);
-    else if (short && /^-o./.test(x.text) && !/^-out/.test(x.text)) out.push(literal(x.text.slice(2)));
+    else if (short && /^-[oO]./.test(x.text) && !/^-out/.test(x.text)) out.push(literal(x.text.slice(2)));
   });
   return out;
 }
@@ -138,8 +50,10 @@ function outputOptions(words: readonly Resolved[]): Resolved[] {
 function awkTargets(words: readonly Resolved[]): Resolved[] {
   const out: Resolved[] = [];
   for (const x of words.slice(1)) {
-    for (const m of x.text.matchAll(/>>?\s*("([^"]*)"|[$\w(])/g))
-      if (/print/.test(x.text)) out.push(m[2] === undefined ? unknownTarget : literal(m[2]));
+    const from = x.text.indexOf('print');
+    if (from === -1) continue;
+    for (const m of x.text.slice(from).matchAll(/>>?\s*("([^"]*)"|[$\w(])/g))
+      out.push(m[2] === undefined ? unknownTarget : literal(m[2]));
   }
   return out;
 }
@@ -157,6 +71,48 @@ function copyTargets(name: string, words: readonly Resolved[]): Resolved[] {
   return [last, ...operands.filter((x) => x !== last).map((x) => joinPath(last, x))];
 }
 
+const into = (words: readonly Resolved[], option: string): Resolved[] => {
+  const at = words.findIndex((x) => x.text === option);
+  const folder = at === -1 ? undefined : words[at + 1];
+  return folder === undefined ? [unknownTarget] : [folder, literal(`${folder.text}/${UNKNOWN}`)];
+};
+
+function tarTargets(words: readonly Resolved[]): Resolved[] {
+  const clusters = words.slice(1).flatMap((x, i) => (/^-[a-zA-Z]+$/.test(x.text) || i === 0 ? [x.text] : []));
+  const mode = (letters: RegExp, ...long: string[]): boolean =>
+    clusters.some((x) => letters.test(x)) || words.some((x) => long.some((l) => x.text.startsWith(l)));
+  const creates = mode(/^-?[a-zA-Z]*[cruA]/, '--create', '--append', '--update', '--concat');
+  const lists = mode(/^-?[a-zA-Z]*t/, '--list') && !creates;
+  const extracts = mode(/^-?[a-zA-Z]*x/, '--ex', '--get');
+  if (lists && !extracts) return [];
+  const file = words.findIndex((x, i) => i > 0 && /^-?[a-zA-Z]*f$/.test(x.text));
+  const archive = file === -1 ? undefined : words[file + 1];
+  const folders = words.flatMap((x) => (/^(-C|--directory)/.test(x.text) ? [x.text] : []));
+  const place = folders.length === 1 ? into(words, folders[0] ?? '') : [unknownTarget];
+  return [...(creates ? [archive ?? unknownTarget] : []), ...(extracts || !creates ? place : [])];
+}
+
+/** Deleting below a starting point may reach any file in it, but only what its tests select. */
+function findTargets(words: readonly Resolved[]): Resolved[] {
+  const out = words.flatMap((x, i) =>
+    /^-(fprint0?|fprintf|fls)$/.test(x.text) ? [words[i + 1] ?? unknownTarget] : [],
+  );
+  if (!words.some((x) => x.text === '-delete')) return out;
+  const end = words.findIndex((x, i) => i > 0 && /^[-(!]/.test(x.text));
+  const starts = words.slice(1, end === -1 ? undefined : end);
+  for (const start of starts.length === 0 ? [literal('.')] : starts)
+    out.push(start, literal(`${start.text.replace(/\/+$/, '')}/${UNKNOWN}`));
+  return out;
+}
+
+function gitTargets(operands: readonly Resolved[]): Resolved[] {
+  const sub = operands[0]?.text ?? '';
+  if (sub === 'rm' || sub === 'mv') return operands.slice(1);
+  return sub === 'checkout' || sub === 'restore' ? [...operands.slice(1), unknownTarget] : [unknownTarget];
+}
+
+const WRITES_OPERANDS = new Set('tee touch truncate rm rmdir mkfifo mktemp sponge unlink shred mkdir'.split(' '));
+
 /** What a command writes through its arguments. Unresolved words stand for unknown targets. */
 export function writeTargets(simple: Simple): Resolved[] {
   const words = simple.words;
@@ -168,16 +124,8 @@ export function writeTargets(simple: Simple): Resolved[] {
     return !option;
   });
   const outputs = outputOptions(words);
+  if (WRITES_OPERANDS.has(name)) return [...operands, ...outputs];
   switch (name) {
-    case 'tee':
-    case 'touch':
-    case 'truncate':
-    case 'rm':
-    case 'rmdir':
-    case 'unlink':
-    case 'shred':
-    case 'mkdir':
-      return [...operands, ...outputs];
     case 'chmod':
     case 'chown':
       return operands.slice(1);
@@ -192,32 +140,42 @@ export function writeTargets(simple: Simple): Resolved[] {
     case 'dd':
       return words.filter((x) => x.text.startsWith('of=')).map((x) => literal(x.text.slice(3)));
     case 'sed': {
-      const parts = sedParts(words);
-      const written = parts.scripts.flatMap((s) => [...s.matchAll(SED_WRITE)].map((m) => literal((m[1] ?? '').trim())));
-      return [...(parts.inPlace ? parts.files : []), ...written, ...(parts.opaque ? [unknownTarget] : [])];
+      const parts = sedWords(words);
+      const effects = scanSedScript(parts.script);
+      return [
+        ...(parts.inPlace.length > 0 ? parts.files : []),
+        ...effects.writes.map(literal),
+        ...(parts.opaque || effects.executes ? [unknownTarget] : []),
+      ];
     }
     case 'awk':
     case 'gawk':
     case 'mawk':
       return awkTargets(words);
     case 'tar':
-      return words.slice(1, 3).some((x) => /^-?\w*[xcru]/.test(x.text) || /^--(extract|create|get)/.test(x.text))
-        ? [unknownTarget]
-        : [];
+      return tarTargets(words);
     case 'unzip':
+      return into(words, '-d');
     case 'patch':
-      return [unknownTarget];
+      return [...operands.slice(0, 1), ...outputs, unknownTarget];
+    case 'gzip':
+    case 'gunzip':
+    case 'bzip2':
+    case 'xz':
+    case 'zstd':
+      return operands.flatMap((x) => [x, literal(`${x.text}${UNKNOWN}`)]);
+    case 'zip':
+      return operands.slice(0, 1);
+    case 'split':
+    case 'csplit':
+      return [literal(`${operands[1]?.text ?? 'x'}${UNKNOWN}`)];
+    case 'perl':
+      return words.some((x) => /^-[a-zA-Z0-9]*i/.test(x.text)) ? operands : outputs;
     case 'find':
-      return words.flatMap((x, i) =>
-        /^-(fprint0?|fprintf|fls)$/.test(x.text)
-          ? [words[i + 1] ?? unknownTarget]
-          : x.text === '-delete'
-            ? [unknownTarget]
-            : [],
-      );
+      return findTargets(words);
     case 'git':
       if (/^(apply|checkout|restore|reset|stash|am|merge|pull|rebase|clean|rm|mv)$/.test(operands[0]?.text ?? ''))
-        return [...(/^(rm|mv)$/.test(operands[0]?.text ?? '') ? operands.slice(1) : [unknownTarget]), ...outputs];
+        return [...gitTargets(operands), ...outputs];
       return outputs;
     default:
       return outputs;
@@ -236,7 +194,8 @@ export function readCandidates(simple: Simple): Resolved[] {
   for (let i = 1; i < words.length; i++) {
     const word = words[i];
     if (word === undefined) continue;
-    if (TEXT_OPTIONS.test(word.text)) {
+    if (TEXT_OPTIONS.test(word.text.split('=')[0] ?? '')) {
+      if (word.text.includes('=')) continue;
       i++;
       continue;
     }

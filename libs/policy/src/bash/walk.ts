@@ -1,5 +1,6 @@
 import { forEachChild, type ParsedScript, parse, type Redirection, type SyntaxNode, type Word } from 'unbash';
 import { expandBraces } from './braces.ts';
+import { outputOf, type Piped } from './stream.ts';
 import { literal, type Resolved, resolveWord, type Scope, tilde, UNKNOWN } from './words.ts';
 import { unwrap } from './wrappers.ts';
 
@@ -19,7 +20,7 @@ export interface Simple {
   readonly cwd: string | undefined;
   readonly role: Role;
   readonly input: string | undefined;
-  readonly pipedFrom: readonly Resolved[] | undefined;
+  readonly piped: Piped | undefined;
 }
 
 export interface Walk {
@@ -41,18 +42,18 @@ function report(walk: Walk, problem: string): void {
 export const cloneScope = (scope: Scope): Scope => ({ vars: new Map(scope.vars), home: scope.home, cwd: scope.cwd });
 
 /** Parses a script text and judges every command in it. */
-export function walkText(text: string, scope: Scope, walk: Walk, role: Role): void {
+export function walkText(text: string, scope: Scope, walk: Walk, role: Role, piped?: Piped): void {
   if (text.length > 65536) report(walk, 'the command is over 64 KiB');
   if (text.length > HARD_LENGTH) return;
-  walkScript(parse(text), scope, walk, role);
+  walkScript(parse(text), scope, walk, role, piped);
 }
 
-function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role): void {
+function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role, piped?: Piped): void {
   if (walk.depth >= MAX_DEPTH) report(walk, 'nesting is over 16 levels');
   if (walk.depth >= HARD_DEPTH) return;
   if ((script.errors?.length ?? 0) > 0) report(walk, `cannot parse: ${script.errors?.[0]?.message ?? 'error'}`);
   walk.depth++;
-  for (const s of script.commands) visit(s, scope, walk, role, undefined);
+  for (const s of script.commands) visit(s, scope, walk, role, piped);
   walk.depth--;
 }
 
@@ -68,16 +69,23 @@ function taint(node: SyntaxNode, scope: Scope): void {
   forEachChild(node, (child) => taint(child, scope));
 }
 
-function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: readonly Resolved[] | undefined): void {
+function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
   switch (node.type) {
     case 'Statement':
       visit(node.command, node.background === true ? cloneScope(scope) : scope, walk, role, piped);
       return;
     case 'Pipeline': {
-      let from: readonly Resolved[] | undefined = piped;
+      let from: Piped | undefined = piped;
       for (const c of node.commands) {
         visit(c, node.commands.length > 1 ? cloneScope(scope) : scope, walk, role, from);
-        from = c.type === 'Command' && c.name ? [c.name, ...c.args].map((w) => wordOf(w, scope)) : [literal(UNKNOWN)];
+        from =
+          c.type === 'Command' && c.name
+            ? outputOf(
+                [c.name, ...c.args].flatMap((w) => wordsOf(w, scope)),
+                inputOf(c.redirects, scope),
+                from,
+              )
+            : outputOf([literal(UNKNOWN)], undefined, from);
       }
       return;
     }
@@ -112,6 +120,7 @@ function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: re
       if (node.type !== 'If' && node.type !== 'Case') taint(node, scope);
       const inner = cloneScope(scope);
       forEachChild(node, (child) => visit(child, inner, walk, role, piped));
+      if (node.type === 'For') visitRounds(node, scope, walk, piped);
       taint(node, scope);
       return;
     }
@@ -120,7 +129,27 @@ function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: re
   }
 }
 
-const bare = (scope: Scope, role: Role) => ({ cwd: scope.cwd, role, input: undefined, pipedFrom: undefined });
+const MAX_ROUNDS = 8;
+
+/** Looks at the body of a loop once more with each literal value of its variable, by what tightens only. */
+function visitRounds(
+  node: Extract<SyntaxNode, { type: 'For' }>,
+  scope: Scope,
+  walk: Walk,
+  piped: Piped | undefined,
+): void {
+  const values = (node.wordlist ?? []).flatMap((w) => wordsOf(w, scope)).filter((w) => !w.unresolved);
+  if (walk.depth >= MAX_DEPTH) return;
+  walk.depth++;
+  for (const { text } of values.slice(0, MAX_ROUNDS)) {
+    const round = cloneScope(scope);
+    round.vars.set(node.name.value, text);
+    visit(node.body, round, walk, 'strict', piped);
+  }
+  walk.depth--;
+}
+
+const bare = (scope: Scope, role: Role) => ({ cwd: scope.cwd, role, input: undefined, piped: undefined });
 
 function substitutions(node: SyntaxNode, scope: Scope, walk: Walk, role: Role): void {
   if (node.type === 'Script') walkScript(node, cloneScope(scope), walk, role);
@@ -164,13 +193,7 @@ function inputOf(list: readonly Redirection[], scope: Scope): string | undefined
 
 type CommandNode = Extract<SyntaxNode, { type: 'Command' }>;
 
-function visitCommand(
-  node: CommandNode,
-  scope: Scope,
-  walk: Walk,
-  role: Role,
-  piped: readonly Resolved[] | undefined,
-): void {
+function visitCommand(node: CommandNode, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
   forEachChild(node, (child) => substitutions(child, scope, walk, role));
   const words = node.name === undefined ? [] : [node.name, ...node.args].flatMap((a) => wordsOf(a, scope));
   const assigns: { name: string; value: string }[] = [];
@@ -189,11 +212,7 @@ function visitCommand(
       scope.vars.set(m[1], w.text.includes('+=') ? UNKNOWN : (m[2] ?? ''));
     }
   const redirects = redirectsOf(node.redirects, scope);
-  emit(
-    { words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), pipedFrom: piped },
-    scope,
-    walk,
-  );
+  emit({ words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), piped }, scope, walk);
   updateState(words, scope);
 }
 
@@ -201,18 +220,25 @@ function updateState(words: readonly Resolved[], scope: Scope): void {
   let at = 0;
   while (words[at]?.text === 'command' || words[at]?.text === 'builtin') at++;
   const name = words[at]?.text;
-  if (name === 'pushd' || name === 'popd') scope.cwd = undefined;
+  if (name === 'popd') scope.cwd = undefined;
   if (/^(read|mapfile|readarray|unset|getopts|printf|let)$/.test(name ?? ''))
     for (const w of words.slice(at + 1)) if (/^\w+$/.test(w.text)) scope.vars.set(w.text, UNKNOWN);
   if (name === 'eval' || name === 'source' || name === '.') {
     scope.cwd = undefined;
     for (const key of [...scope.vars.keys(), 'HOME', 'TMPDIR']) scope.vars.set(key, UNKNOWN);
   }
-  if (name !== 'cd') return;
+  if (name !== 'cd' && name !== 'pushd') return;
   const to = words.slice(at + 1).filter((w) => !/^-[LPe@-]+$/.test(w.text));
   const first = to[0];
-  const target = to.length === 0 ? scope.home : first?.text;
-  if (target === undefined || to.length > 1 || target === '-' || target.includes(UNKNOWN) || first?.glob)
+  const target = to.length === 0 ? (name === 'cd' ? scope.home : undefined) : first?.text;
+  if (
+    target === undefined ||
+    to.length > 1 ||
+    target === '-' ||
+    /^[-+]\d+$/.test(target) ||
+    target.includes(UNKNOWN) ||
+    first?.glob
+  )
     scope.cwd = undefined;
   else if (target.startsWith('/')) scope.cwd = target;
   else if (scope.cwd !== undefined) scope.cwd = `${scope.cwd}/${target}`;
@@ -229,15 +255,19 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   walk.depth++;
   const opened = unwrap(simple);
   walk.simples.push({ ...simple, role: opened.own === 'strict' ? 'strict' : simple.role });
-  for (const inner of opened.commands) {
-    const role = simple.role === 'strict' ? 'strict' : inner.role;
-    emit({ ...simple, redirects: [], assigns: inner.assigns, words: inner.words, role }, scope, walk);
+  for (const { words, assigns, ...started } of opened.commands) {
+    const role = simple.role === 'strict' ? 'strict' : started.role;
+    emit({ ...simple, redirects: [], assigns, words, role }, scope, walk);
   }
+  const inner = simple.input === undefined ? simple.piped : { text: simple.input, programs: [] };
   for (const script of opened.scripts) {
     const role = simple.role === 'strict' ? 'strict' : script.role;
-    if (script.text.includes(UNKNOWN))
+    const known = !script.text.includes(UNKNOWN);
+    if (!known)
       walk.simples.push({ ...simple, words: [literal(UNKNOWN)], redirects: [], assigns: [], role, input: undefined });
-    else walkText(script.text, cloneScope(scope), walk, role);
+    // INVARIANT: what is known of a script that is not known whole is still looked at, by what tightens only.
+    if (script.text !== UNKNOWN)
+      walkText(script.text, cloneScope(scope), walk, known ? role : 'strict', script.fromInput ? undefined : inner);
   }
   walk.depth--;
 }

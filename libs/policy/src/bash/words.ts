@@ -51,6 +51,18 @@ function lookup(name: string, scope: Scope): string {
 
 const quoted = (text: string): Piece => ({ text, glob: false, data: /[\s*?[]/.test(text.replaceAll(UNKNOWN, '')) });
 
+type Parameter = Extract<WordPart, { type: 'ParameterExpansion' }>;
+
+function parameter(part: Parameter, scope: Scope): string {
+  if (part.prefix !== undefined || part.index !== undefined) return UNKNOWN;
+  const value = lookup(part.parameter, scope);
+  const operation = part.operation;
+  if (operation === undefined) return value;
+  // A value that is known and not empty makes these expand to itself.
+  const itself = operation.type === 'Default' && !operation.operator.endsWith('+');
+  return itself && value !== '' && !value.includes(UNKNOWN) ? value : UNKNOWN;
+}
+
 function resolvePart(part: WordPart, scope: Scope): Piece {
   switch (part.type) {
     case 'Literal':
@@ -64,8 +76,7 @@ function resolvePart(part: WordPart, scope: Scope): Piece {
     case 'SimpleExpansion':
       return { text: lookup(part.text.slice(1), scope), glob: false, data: false };
     case 'ParameterExpansion': {
-      const plain = part.prefix === undefined && part.index === undefined && part.operation === undefined;
-      return { text: plain ? lookup(part.parameter, scope) : UNKNOWN, glob: false, data: false };
+      return { text: parameter(part, scope), glob: false, data: false };
     }
     case 'CommandExpansion':
       return { text: MKTEMP.test(part.text) ? TEMPORARY : UNKNOWN, glob: false, data: false };
@@ -113,5 +124,7 @@ export function tilde(text: string, source: string, scope: Scope): string {
   const rest = text.slice(1);
   if (rest === '' || rest.startsWith('/')) return lookup('HOME', scope) + rest;
   if (rest === '+' || rest.startsWith('+/')) return lookup('PWD', scope) + rest.slice(1);
+  const user = rest.split('/')[0] ?? '';
+  if (user !== '' && scope.home.endsWith(`/${user}`)) return scope.home + rest.slice(user.length);
   return `${UNKNOWN}${rest.includes('/') ? rest.slice(rest.indexOf('/')) : ''}`;
 }

@@ -1,6 +1,13 @@
 import type { Role, Simple } from './walk.ts';
 import { literal, type Resolved, UNKNOWN } from './words.ts';
 
+interface Script {
+  readonly text: string;
+  readonly role: Role;
+  /** The text came from standard input, so that nothing of it is left for what it starts. */
+  readonly fromInput?: boolean;
+}
+
 interface Opened {
   readonly own: Role;
   readonly commands: {
@@ -8,7 +15,7 @@ interface Opened {
     readonly role: Role;
     readonly assigns: Simple['assigns'];
   }[];
-  readonly scripts: { readonly text: string; readonly role: Role }[];
+  readonly scripts: Script[];
 }
 
 interface Wrapper {
@@ -46,7 +53,7 @@ const WRAPPERS: ReadonlyMap<string, Wrapper> = new Map([
   ],
   ['setsid', w(true, '', /^-[cfw]+$|^--(ctty|fork|wait)$/)],
   ['ionice', w(true, '-c -n', /^-[cn]\d+$|^-t$/)],
-  ['env', w(true, '-u --unset', /^-i$|^-$|^--ignore-environment$|^--unset=\w+$/)],
+  ['env', w(true, '-u --unset -C --chdir')],
   ['sudo', w(false, '-u -g -h -p -C -r -t -U -D -R -T --user --group')],
   ['doas', w(false, '-u -C')],
   ['pkexec', w(false, '--user')],
@@ -65,6 +72,29 @@ const WRAPPERS: ReadonlyMap<string, Wrapper> = new Map([
   ['chrt', w(false, '', /^$/, 1)],
   ['taskset', w(false, '', /^$/, 1)],
   ['script', w(false)],
+  ['setpriv', w(false, '--reuid --regid --groups --inh-caps --bounding-set')],
+  ['runuser', w(false, '-u -g -G --user --group')],
+  ['gosu', w(false, '', /^$/, 1)],
+  ['ltrace', w(false, '-o -e -p')],
+  ['unbuffer', w(false)],
+  ['fakeroot', w(false)],
+  ['proxychains', w(false)],
+  ['proxychains4', w(false)],
+  ['dbus-run-session', w(false)],
+  ['systemd-run', w(false, '-u -p --unit --property')],
+  ['noglob', w(false)],
+  ['nocorrect', w(false)],
+  ['sg', w(false, '', /^$/, 1)],
+  ['torsocks', w(false)],
+  ['cpulimit', w(false, '-l')],
+  ['prlimit', w(false)],
+  ['numactl', w(false)],
+  ['dotenv', w(false, '-f -e')],
+  ['entr', w(false)],
+  ['perf', w(false, '-e', /^$/, 1)],
+  ['pkexec', w(false, '--user')],
+  ['tmux', w(false, '', /^$/, 1)],
+  ['hyperfine', w(false)],
 ]);
 
 export const SHELLS: ReadonlySet<string> = new Set(['sh', 'bash', 'zsh', 'dash', 'ksh', 'ash', 'fish']);
@@ -73,6 +103,19 @@ export const SHELLS: ReadonlySet<string> = new Set(['sh', 'bash', 'zsh', 'dash',
 export const baseName = (text: string): string => text.slice(text.lastIndexOf('/') + 1);
 const join = (words: readonly Resolved[]): string => words.map((x) => x.text).join(' ');
 const nothing = (own: Role): Opened => ({ own, commands: [], scripts: [] });
+
+/** Wrappers that hand their operands to a shell. */
+const RUNS_TEXT = /^(watch|hyperfine|tmux|sg)$/;
+const TEXT_OPTION = /^(-c|--command|--session-command|--run)(=(.*))?$/s;
+
+/** Scripts given to an option that hands its value to a shell. */
+function optionScripts(words: readonly Resolved[]): Script[] {
+  return words.flatMap((word, i): Script[] => {
+    const m = TEXT_OPTION.exec(word.text);
+    if (m === null) return [];
+    return [{ text: m[2] === undefined ? (words[i + 1]?.text ?? UNKNOWN) : (m[3] ?? ''), role: 'strict' }];
+  });
+}
 
 function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const words = simple.words;
@@ -92,28 +135,30 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
       scripts.push({ text: text.replace(/^(-\w*S|--split-string=?)/, '') + join(words.slice(at + 1)), role: 'strict' });
       opaque = true;
     } else if (text.startsWith('-')) {
-      if (words[at]?.unresolved) opaque = true;
+      if (words[at]?.unresolved || name === 'env') opaque = true;
       if (wrapper.valued.split(' ').includes(text)) at++;
       else if (!wrapper.flags.test(text)) opaque = true;
     } else break;
   }
   for (let n = 0; n < wrapper.skip; n++) if (words[at++]?.unresolved) opaque = true;
   const inner = words.slice(at);
+  if (/^(flock|script|runuser|nix-shell)$/.test(name)) scripts.push(...optionScripts(words.slice(1)));
   if (inner.length === 0) return { own: 'full', commands: [], scripts };
   if (name === 'xargs') inner.push(literal(UNKNOWN));
   const commands: Opened['commands'] = [{ words: inner, role: opaque ? 'strict' : 'full', assigns }];
-  if (name === 'watch') scripts.push({ text: join(inner), role: 'strict' });
+  if (RUNS_TEXT.test(name)) scripts.push({ text: join(inner), role: 'strict' });
   return { own: opaque ? 'full' : 'strict', commands, scripts };
 }
 
-function piped(simple: Simple): string {
-  if (simple.input !== undefined) return simple.input;
-  const from = simple.pipedFrom;
-  const name = from?.[0]?.text;
-  if (from === undefined || (name !== 'echo' && name !== 'printf')) return UNKNOWN;
-  const text = join(from.slice(1).filter((x, i) => !(i === 0 && /^-[neE]+$/.test(x.text))));
-  return name === 'printf' && /[%\\]/.test(text) ? (text.includes('%') ? UNKNOWN : text.replaceAll('\\n', '\n')) : text;
-}
+/** The script that a shell reads from its standard input. */
+const fromInput = (simple: Simple, role: Role): Script => ({
+  text: simple.input ?? simple.piped?.text ?? UNKNOWN,
+  role,
+  fromInput: true,
+});
+
+const hasInput = (simple: Simple): boolean => simple.input !== undefined || simple.piped !== undefined;
+const scripts = (...list: Script[]): Opened => ({ own: 'full', commands: [], scripts: list });
 
 function openShell(simple: Simple): Opened {
   const words = simple.words;
@@ -138,7 +183,7 @@ function openShell(simple: Simple): Opened {
     return { own: 'full', commands: [], scripts: unknown ? [{ text: UNKNOWN, role: 'strict' }] : [] };
   }
   if (/^--(version|help)$/.test(words[1]?.text ?? '')) return nothing('full');
-  return { own: 'full', commands: [], scripts: [{ text: piped(simple), role: 'full' }] };
+  return scripts(fromInput(simple, 'full'));
 }
 
 function openFind(words: readonly Resolved[]): Opened {
@@ -156,6 +201,13 @@ function openFind(words: readonly Resolved[]): Opened {
   return { own: 'full', commands, scripts: [] };
 }
 
+function openPowerShell(rest: readonly Resolved[]): Opened {
+  const at = rest.findIndex((x) => /^[-/](c|command|e|ec|en|enc|encodedcommand|f|file)$/i.test(x.text));
+  if (at === -1) return rest.length === 0 ? nothing('full') : scripts({ text: join(rest), role: 'strict' });
+  const plain = /^[-/]c/i.test(rest[at]?.text ?? '');
+  return scripts({ text: plain ? join(rest.slice(at + 1)) : UNKNOWN, role: 'strict' });
+}
+
 /** What a simple command starts: the commands behind wrappers and the scripts given to shells. */
 export function unwrap(simple: Simple): Opened {
   const words = simple.words;
@@ -166,14 +218,31 @@ export function unwrap(simple: Simple): Opened {
   if (wrapper !== undefined) return openWrapper(simple, wrapper, name);
   switch (name) {
     case 'eval':
-      return { own: 'full', commands: [], scripts: [{ text: join(rest), role: 'strict' }] };
+      return scripts({ text: join(rest), role: 'strict' });
     case 'source':
     case '.':
-      return { own: 'full', commands: [], scripts: [{ text: UNKNOWN, role: 'strict' }] };
-    case 'trap':
-      return rest.length > 1
-        ? { own: 'full', commands: [], scripts: [{ text: rest[0]?.text ?? '', role: 'strict' }] }
-        : nothing('full');
+      return rest[0]?.text === '/dev/stdin'
+        ? scripts(fromInput(simple, 'strict'))
+        : scripts({ text: UNKNOWN, role: 'strict' });
+    case 'at':
+    case 'batch':
+      return scripts(fromInput(simple, 'strict'));
+    case 'cmd':
+    case 'cmd.exe':
+      return scripts({
+        text: join(rest.filter((x) => !/^\/[a-z]$/i.test(x.text) || /^\/s$/i.test(x.text))),
+        role: 'strict',
+      });
+    case 'powershell':
+    case 'powershell.exe':
+    case 'pwsh':
+      return openPowerShell(rest);
+    case 'nix-shell':
+      return scripts(...optionScripts(rest));
+    case 'trap': {
+      const action = rest.filter((x, i) => !(i === 0 && x.text === '--'));
+      return action.length > 1 ? scripts({ text: action[0]?.text ?? '', role: 'strict' }) : nothing('full');
+    }
     case 'alias':
       return {
         own: 'full',
@@ -185,19 +254,16 @@ export function unwrap(simple: Simple): Opened {
     case 'find':
       return openFind(words);
     case 'su': {
-      const at = rest.findIndex((x) => x.text === '-c' || x.text === '--command');
-      return at === -1
-        ? nothing('full')
-        : { own: 'full', commands: [], scripts: [{ text: rest[at + 1]?.text ?? UNKNOWN, role: 'strict' }] };
+      const given = optionScripts(rest);
+      return given.length === 0 && hasInput(simple) ? scripts(fromInput(simple, 'strict')) : scripts(...given);
     }
     case 'ssh': {
       let at = 0;
       while (at < rest.length && rest[at]?.text.startsWith('-'))
         at += /^-[bcDEeFIiJLlmOopQRSWw]$/.test(rest[at]?.text ?? '') ? 2 : 1;
       const script = join(rest.slice(at + 1));
-      return script === ''
-        ? nothing('full')
-        : { own: 'full', commands: [], scripts: [{ text: script, role: 'strict' }] };
+      if (script !== '') return scripts({ text: script, role: 'strict' });
+      return hasInput(simple) ? scripts(fromInput(simple, 'strict')) : nothing('full');
     }
     default:
       return nothing('full');

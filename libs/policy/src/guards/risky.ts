@@ -7,6 +7,12 @@ const PRIVILEGE = /^(sudo|su|doas|pkexec)$/;
 const TAMPERING = /^(chroot|unshare|nsenter|setcap|capsh|bwrap|sandbox-exec)$/;
 const HALT = /^(shutdown|reboot|halt|poweroff)$/;
 
+const INTERPRETERS = /^(python[\d.]*|node|nodejs|deno|bun|perl|ruby|php|lua|osascript)$/;
+const PLAIN = new Set(['echo', 'printf', 'cat', 'tee']);
+
+/** Whether what comes through the pipe is text of the call itself or of a file, not fetched or decoded. */
+const fromPlainText = ({ piped }: Simple): boolean => piped === undefined || piped.programs.every((p) => PLAIN.has(p));
+
 /** The risky form that a command takes, and whether it is a plain recursive delete. */
 export function riskyForm(simple: Simple): { readonly form: string; readonly plainDelete: boolean } | undefined {
   const words = simple.words;
@@ -33,13 +39,18 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
   )
     return risky('shutdown');
   if (name === 'eval' && rest.some((x) => x.includes(UNKNOWN))) return risky('running generated text');
+  if (INTERPRETERS.test(name)) {
+    const script = rest.find((x) => x === '-' || x === '/dev/stdin' || !x.startsWith('-') || /^-[cemprn]/.test(x));
+    if ((script === undefined || script === '-' || script === '/dev/stdin') && !fromPlainText(simple))
+      return risky('decode-and-run or fetch-and-run');
+    if (rest.some((x, i) => /^-(c|e|p|-eval|-print)$/.test(x) && (rest[i + 1] ?? '').includes(UNKNOWN)))
+      return risky('running generated text');
+  }
   if (SHELLS.has(name)) {
     if (rest.some((x, i) => /^-\w*c/.test(x) && (rest[i + 1] ?? '').includes(UNKNOWN)))
       return risky('running generated text');
-    const from = baseName(simple.pipedFrom?.[0]?.text ?? '');
-    const stdin = rest.every((x) => x.startsWith('-') && !/^-\w*c/.test(x));
-    if (simple.pipedFrom !== undefined && stdin && from !== 'echo' && from !== 'printf' && from !== 'cat')
-      return risky('decode-and-run or fetch-and-run');
+    const stdin = rest.every((x) => (x.startsWith('-') && !/^-\w*c/.test(x)) || x === '/dev/stdin');
+    if (stdin && !fromPlainText(simple)) return risky('decode-and-run or fetch-and-run');
     if (rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
   }
   if ((name === 'source' || name === '.') && rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');

@@ -68,6 +68,11 @@ export function rootDestroyingForm(simple: Simple, facts: Facts): string | undef
   return undefined;
 }
 
+const BOMB_BODY = String.raw`\s{0,8}[{(][^})]{0,200}?\1[^})|]{0,40}\|&?\s{0,8}\1`;
+const BOMBS = [
+  new RegExp(String.raw`(?<![\w:.])([\w:.]{1,64})[ \t]{0,8}\([ \t]{0,8}\)${BOMB_BODY}`),
+  new RegExp(String.raw`(?<!\w)function[ \t]{1,8}([\w:.]{1,64})(?:[ \t]{0,8}\([ \t]{0,8}\))?${BOMB_BODY}`),
+];
+
 /** Whether a script defines a function that starts itself twice over. */
-export const isForkBomb = (script: string): boolean =>
-  /(?<![\w:.])([\w:.]{1,64})[ \t]{0,8}\([ \t]{0,8}\)\s{0,8}\{[^}]{0,200}?\1[^}|]{0,40}\|\s{0,8}\1/.test(script);
+export const isForkBomb = (script: string): boolean => BOMBS.some((bomb) => bomb.test(script));
