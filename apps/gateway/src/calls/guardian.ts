@@ -7,6 +7,7 @@ import type { ParsedCall } from './parse-call.ts';
 
 /** Longer than the Guardian's own deadline, so that its category is not lost. */
 const DEADLINE_MS = 35_000;
+const CHECK_DEADLINE_MS = 2_000;
 
 /** Most characters of an inspection that are sent; the Guardian shows fewer and says so. */
 const MAX_INSPECTION = 64_000;
@@ -91,4 +92,19 @@ export async function reviewCall(
     );
   });
   return reply ? verdictOf(reply) : unanswered('it did not answer');
+}
+
+/** Why a session of this model could have no call reviewed, for its opening; undefined when it can. Asks no model. */
+export async function reviewProblem(gateway: Gateway, model: Session['model']): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    gateway.guardian.checkModel(
+      { provider: model.provider, model: model.name },
+      new Metadata(),
+      { deadline: Date.now() + CHECK_DEADLINE_MS },
+      (error, answer) => {
+        if (error) resolve('guardian does not answer, so calls that need a review are denied');
+        else resolve(answer.usable ? undefined : answer.reason || 'guardian gives no reason');
+      },
+    );
+  });
 }

@@ -35,9 +35,7 @@ export function fence(field: Field, word: string): FencedField {
   const marks = marksOf(word);
   const bounded = cutMiddle(field.text, field.limit, marks);
   const shown = cutMiddle(visibleText(maskSecrets(bounded.text)), field.limit + MAX_CUT_LINE, marks);
-  const cutLine = /^\[[0-9a-f]+ cut: \d+ characters are not shown\]$/;
-  const own = (line: string) => line.includes(word) && cutLine.test(line);
-  const lines = shown.text.split('\n').map((line) => (own(line) ? line : markLine(line, marks)));
+  const lines = shown.text.split('\n').map((line) => markLine(line, marks));
   const marked = lines.map((line) => `| ${line}`).join('\n');
   const tooMuch = lines.length > MAX_LINES || marked.length > Math.max(field.limit * MAX_GROWTH, 4_000);
   const body = tooMuch ? `| ${marks.cut(field.text.length)}` : marked;

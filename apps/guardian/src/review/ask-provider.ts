@@ -18,16 +18,22 @@ export type Asking = {
   readonly prompt: Prompt;
   /** Aborts at `deadlineAtMs`, or before when the caller left. */
   readonly signal: AbortSignal;
+  readonly callerLeft: AbortSignal;
   readonly deadlineAtMs: number;
+  /** Time of the whole review. */
+  readonly deadlineMs: number;
 };
 
 const unavailable = (reason: string): ProviderFault => ({ category: 'unavailable', reason, transport: false });
 
-const outcomeOf = (asked: Result<Completion, ProviderFault>, callerLeft: boolean) => {
+/** What a request says about the provider. One that got less than half of the time says nothing by being late. */
+function outcomeOf(asking: Asking, asked: Result<Completion, ProviderFault>, startMs: number) {
   if (asked.ok) return 'answered';
-  if (callerLeft) return 'neutral';
-  return asked.error.transport || asked.error.category === 'timed_out' ? 'fault' : 'answered';
-};
+  if (asking.callerLeft.aborted) return 'neutral';
+  if (asked.error.transport) return 'fault';
+  if (asked.error.category !== 'timed_out') return 'answered';
+  return asking.deadlineAtMs - startMs >= asking.deadlineMs / 2 ? 'fault' : 'neutral';
+}
 
 async function tryOnce(asking: Asking): Promise<Result<Completion, ProviderFault>> {
   const { provider, breaker, budget, signal } = asking;
@@ -38,8 +44,9 @@ async function tryOnce(asking: Asking): Promise<Result<Completion, ProviderFault
     breaker.report('neutral', Date.now());
     return err(unavailable(spent));
   }
+  const startMs = Date.now();
   const asked = await provider.complete(asking.model, asking.prompt, signal);
-  breaker.report(outcomeOf(asked, signal.aborted && Date.now() < asking.deadlineAtMs), Date.now());
+  breaker.report(outcomeOf(asking, asked, startMs), Date.now());
   return asked;
 }
 

@@ -125,6 +125,17 @@ test('a provider that fails again and again is left alone, then tried once', asy
   expect(await guardian.review()).toMatchObject({ approve: true });
 });
 
+test('a provider that hangs is left alone too, one that answers badly is not', async () => {
+  const config = { deadlineMs: 200, limits: { breakerFaults: 2 } };
+  guardian = await guardianUnderTest({ script: () => undefined, config });
+  const hanging = [await guardian.review(), await guardian.review(), await guardian.review()];
+  expect(hanging.map((reply) => reply.category)).toEqual(['timed_out', 'timed_out', 'unavailable']);
+  expect(guardian.endpoint.asked).toHaveLength(2);
+  await guardian.stop();
+  guardian = await guardianUnderTest({ script: say('no verdict'), config });
+  for (let at = 0; at < 4; at += 1) expect(await guardian.review()).toMatchObject({ category: 'malformed' });
+});
+
 test('a session cannot spend more requests than its budget, and others still can', async () => {
   guardian = await guardianUnderTest({ script: say(APPROVE), config: { limits: { requestsPerSession: 2 } } });
   const asked = ['ses_a', 'ses_a', 'ses_a', 'ses_b'].map((sessionId) => guardian.review({ sessionId }));

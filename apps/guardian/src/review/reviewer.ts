@@ -136,7 +136,7 @@ export class Reviewer {
     if (place === 'aborted') return failed('timed_out', `no place for a review within ${deadlineMs} ms`);
     try {
       const ask = (question: Question) =>
-        this.#ask(question, { request, model: check.model, endpoint, tally, signal, deadlineAtMs });
+        this.#ask(question, { request, model: check.model, endpoint, tally, signal, callerLeft, deadlineAtMs });
       const first = await ask('call');
       const second = this.#config.identityJudge || request.identityJudge;
       const answer = first.approve && second ? await ask('identity') : first;
@@ -160,6 +160,7 @@ export class Reviewer {
       readonly endpoint: Endpoint;
       readonly tally: Tally;
       readonly signal: AbortSignal;
+      readonly callerLeft: AbortSignal;
       readonly deadlineAtMs: number;
     },
   ): Promise<Answer> {
@@ -177,7 +178,9 @@ export class Reviewer {
       model: review.model,
       prompt,
       signal: review.signal,
+      callerLeft: review.callerLeft,
       deadlineAtMs: review.deadlineAtMs,
+      deadlineMs: this.#config.deadlineMs,
     });
     if (!asked.ok) return failed(asked.error.category, asked.error.reason);
     tally.came(asked.value);
