@@ -1,7 +1,7 @@
 import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol';
-import { checkPlaces, type Places, type Profile } from '@countersign/sandbox';
+import { checkPlaces, isInside, type Places, type Profile } from '@countersign/sandbox';
 import { accountUid } from './account.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
@@ -22,6 +22,13 @@ async function realFolder(kind: string, folder: string): Promise<string> {
 async function madeFolder(kind: string, folder: string): Promise<string> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch(() => undefined);
   return realFolder(kind, folder);
+}
+
+/** The system's temporary folder, or one in the cache for a home that lies below it. */
+async function tempFolder({ TMPDIR }: Variables, home: string, cachePath: string): Promise<string> {
+  if (TMPDIR) return realFolder('temp', TMPDIR);
+  const shared = await realFolder('temp', '/tmp');
+  return isInside(home, shared) ? madeFolder('temp', `${cachePath}/tmp`) : shared;
 }
 
 async function checkOwner(project: string): Promise<void> {
@@ -54,8 +61,8 @@ export async function findPlaces(request: PlacesRequest): Promise<Places> {
   const home = await realFolder('home', environment.HOME);
   const project = await realFolder('project', request.project);
   const installation = await realFolder('installation', request.installation);
-  const temp = await realFolder('temp', environment.TMPDIR || '/tmp');
   const cachePath = environment.XDG_CACHE_HOME || `${home}/.cache`;
+  const temp = await tempFolder(environment, home, cachePath);
   const stateFolder = statePath(environment, home);
   const early = checkPlaces({ project, home, installation, temp, cache: cachePath, state: stateFolder }, profile);
   if (!early.ok) refuse(ERROR_CODES.badRoot, early.error.message);
