@@ -1,14 +1,18 @@
 import { realpath } from 'node:fs/promises';
-import { err, ok } from '@countersign/kernel';
+import { err, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol';
+import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
 import { sweepGuards } from '../sandbox/placeholders.ts';
+import { supportedProfile } from '../sandbox/prepare-run.ts';
+import { refusalOf } from '../sandbox/sandbox-error.ts';
 import { selfTest } from '../sandbox/self-test.ts';
 import { inspect, inspectPaths } from '../tools/inspect.ts';
 import { readFileTool } from '../tools/read.ts';
+import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
 import { writeFileTool } from '../tools/write.ts';
-import type { CommandEnding } from '../work/host-tools.ts';
+import type { CommandEnding, ToolError } from '../work/host-tools.ts';
 import type { LauncherWork, WorkKind } from './messages.ts';
 
 export type LauncherContext = {
@@ -20,7 +24,7 @@ type Handlers = {
   readonly [Kind in WorkKind]: (input: LauncherWork[Kind][0], signal: AbortSignal) => Promise<LauncherWork[Kind][1]>;
 };
 
-const BACKEND = 'bwrap';
+const BACKEND = 'bubblewrap';
 
 function endingOf(outcome: BashOutcome): CommandEnding {
   if (outcome.kind === 'sandbox_failed') {
@@ -46,7 +50,20 @@ const movedProject = (project: string) => ({
 /** What the launcher can do, as the account of this process. */
 export function launcherWork({ installation, environment }: LauncherContext): Handlers {
   const home = environment.HOME ?? '/';
-  const scope = (project: string, masks: readonly string[]) => ({ project, masks, home });
+  const hidden = fixedMasks(environment, home);
+  const scope = (project: string, masks: readonly string[]) => ({ project, masks: [...masks, ...hidden], home });
+  const onGround = async <T>(
+    project: string,
+    act: () => Promise<Result<T, ToolError>>,
+  ): Promise<Result<T, ToolError>> => {
+    try {
+      refuseHostRoot();
+      await checkGround(project, { installation, environment });
+      return await act();
+    } catch (error) {
+      return err(refusalOf(error, ERROR_CODES.toolFailed));
+    }
+  };
   return {
     bash: async ({ args, limits }, signal) => {
       const { project, profile, denyRead: masks, denyWrite, timeoutMs } = limits;
@@ -55,28 +72,25 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       const cwd = args.cwd === undefined ? {} : { cwd: args.cwd };
       return endingOf(await runBash({ ...where, ...cwd, command: args.command, timeoutMs, signal }));
     },
-    read: async ({ args, limits }) => readFileTool({ ...scope(limits.project, limits.denyRead), path: args.path }),
-    write: async ({ args, limits }) => {
-      const { project, profile, denyRead, denyWrite } = limits;
-      if (!(await isRealPath(project))) return err(movedProject(project));
-      if (profile === 'read-only') {
-        return err({ code: ERROR_CODES.privatePath, message: 'profile `read-only` writes nothing' });
-      }
-      return writeFileTool({ ...scope(project, denyRead), ...args, denyWrite });
-    },
-    inspect: async ({ call, where }) => {
-      if (call.tool === 'bash') return ok({ paths: [], diff: '' });
-      const content = call.tool === 'write' ? { content: call.args.content } : {};
-      const { pathsOnly } = where;
-      const found = await inspect({
-        ...scope(where.project, where.denyRead),
-        path: call.args.path,
-        pathsOnly,
-        ...content,
-      });
-      return found.ok ? ok({ paths: [found.value.fact], diff: found.value.diff }) : found;
-    },
-    facts: async ({ paths, where }) => inspectPaths(paths, scope(where.project, where.denyRead)),
+    read: ({ args, limits: { project, denyRead } }) =>
+      onGround(project, () => readFileTool({ ...scope(project, denyRead), path: args.path })),
+    write: ({ args, limits: { project, profile, denyRead, denyWrite } }, signal) =>
+      onGround(project, async () => {
+        if (!(await isRealPath(project))) return err(movedProject(project));
+        if (supportedProfile(profile) === 'read-only') {
+          return err({ code: ERROR_CODES.privatePath, message: 'profile `read-only` writes nothing' });
+        }
+        return writeFileTool({ ...scope(project, denyRead), ...args, denyWrite, signal });
+      }),
+    inspect: ({ call, where: { project, denyRead, pathsOnly } }) =>
+      onGround(project, async () => {
+        if (call.tool === 'bash') return ok({ paths: [], diff: '' });
+        const content = call.tool === 'write' ? { content: call.args.content } : {};
+        const found = await inspect({ ...scope(project, denyRead), path: call.args.path, pathsOnly, ...content });
+        return found.ok ? ok({ paths: [found.value.fact], diff: found.value.diff }) : found;
+      }),
+    facts: ({ paths, where: { project, denyRead } }) =>
+      onGround(project, () => inspectPaths(paths, scope(project, denyRead))),
     selfTest: async ({ sweep }) => {
       const report = await selfTest({ installation, environment });
       if (report.ok && sweep) await sweepGuards(statePath(environment, home));

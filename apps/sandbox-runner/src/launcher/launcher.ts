@@ -32,6 +32,8 @@ async function take(request: LauncherRequest): Promise<void> {
   }
 }
 
+/** A signal to the process group must not take running trees away before the runner stopped them. */
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
 process.on('message', (request: LauncherRequest) => void take(request));
 process.on('disconnect', () => {
   if (running.size === 0) process.exit(0);

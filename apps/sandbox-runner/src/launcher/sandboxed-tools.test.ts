@@ -80,7 +80,7 @@ const inside = (name: string): string => path.join(project, name);
 describe('bash', () => {
   it('runs as the run account, gives the exact exit code and keeps the streams apart', async () => {
     const ending = await bash('id -u; echo oops >&2; exit 37');
-    expect(ending).toMatchObject({ ending: 'exited', exitCode: 37, backend: 'bwrap', truncatedBytes: 0 });
+    expect(ending).toMatchObject({ ending: 'exited', exitCode: 37, backend: 'bubblewrap', truncatedBytes: 0 });
     expect(text(ending)).toBe(`${uid}\n`);
     expect(ending.ending === 'exited' && Buffer.from(ending.stderr).toString()).toBe('oops\n');
   });
@@ -190,7 +190,7 @@ describe('bash', () => {
   });
 
   it('passes the self-test', async () => {
-    expect(await tools.selfTest()).toEqual({ backends: ['bwrap'], reason: '' });
+    expect(await tools.selfTest()).toEqual({ backends: ['bubblewrap'], reason: '' });
   });
 });
 

@@ -75,7 +75,7 @@ const LOST: CommandEnding = {
   stderr: new Uint8Array(),
   truncatedBytes: 0,
   violations: ['sandbox launcher ended while the command ran'],
-  backend: 'bwrap',
+  backend: 'bubblewrap',
 };
 
 const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => limits;

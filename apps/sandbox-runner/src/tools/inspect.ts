@@ -32,12 +32,12 @@ async function digestAt(resolved: ResolvedPath): Promise<Uint8Array> {
   return digest ?? refuse(ERROR_CODES.toolFailed, `\`${resolved.named}\` is larger than ${MAX_DIGEST_BYTES} bytes`);
 }
 
-/** Real path, existence and digest of a path, as the account of this process. */
+/** The absolute path as policies see it, real path, existence and digest, as the account of this process. */
 export async function pathFact(given: string, scope: FileScope, pathsOnly = false): Promise<PathFact> {
   const resolved = await resolvePath(given, scope);
   await refuseMasked(resolved, scope);
   const contentDigest = resolved.exists && !pathsOnly ? await digestAt(resolved) : NOTHING;
-  return { path: given, realPath: resolved.realPath, exists: resolved.exists, contentDigest };
+  return { path: resolved.named, realPath: resolved.realPath, exists: resolved.exists, contentDigest };
 }
 
 /** SECURITY: a line break in a file name would forge lines of the diff that the approver reads. */
@@ -88,7 +88,7 @@ export async function inspectPaths(
   try {
     refuseHostRoot();
     const facts: PathFact[] = [];
-    for (const given of paths) facts.push(await pathFact(given, scope));
+    for (const given of paths) facts.push({ ...(await pathFact(given, scope)), path: given });
     return ok(facts);
   } catch (error) {
     return err(refusalOf(error, ERROR_CODES.toolFailed));

@@ -6,10 +6,10 @@ import { err, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol';
 import { isInside, PROTECTED_NAMES } from '@countersign/sandbox';
 import { accountUid, refuseHostRoot } from '../sandbox/account.ts';
-import { covers, parsePathRules } from '../sandbox/path-rules.ts';
 import { errnoOf, refusalOf, refuse, type SandboxError } from '../sandbox/sandbox-error.ts';
 import { digestOfFile } from './digest.ts';
 import { type FileScope, type ResolvedPath, refuseMasked, resolvePath } from './real-path.ts';
+import { refuseGitFolder } from './tool-ground.ts';
 
 export type WriteInput = FileScope & {
   readonly path: string;
@@ -18,6 +18,8 @@ export type WriteInput = FileScope & {
   readonly denyWrite?: readonly string[];
   /** SHA-256 that the file must have now; `absent` when there must be none. */
   readonly expected?: Uint8Array | 'absent';
+  /** Aborted before the last step, nothing changes. */
+  readonly signal?: AbortSignal;
 };
 
 const NEW_FILE_MODE = 0o644;
@@ -27,8 +29,7 @@ const PERMISSIONS = 0o777;
 
 const inFolder = (folder: FileHandle, name: string): string => `/proc/self/fd/${folder.fd}/${name}`;
 
-function checkAllowed(resolved: ResolvedPath, project: string, input: WriteInput): void {
-  const { named, realPath } = resolved;
+function checkAllowed({ named, realPath }: ResolvedPath, project: string): void {
   if (!isInside(realPath, project) || realPath === project) {
     refuse(ERROR_CODES.privatePath, `\`${named}\` leads to \`${realPath}\`, which is not in the project`);
   }
@@ -37,10 +38,6 @@ function checkAllowed(resolved: ResolvedPath, project: string, input: WriteInput
     .split('/')
     .find((part) => PROTECTED_NAMES.includes(part));
   if (guarded) refuse(ERROR_CODES.privatePath, `\`${guarded}\` is protected; \`${named}\` is not written`);
-  const rules = parsePathRules(input.denyWrite ?? [], input);
-  if (covers(rules, named) || covers(rules, realPath)) {
-    refuse(ERROR_CODES.privatePath, `a rule forbids writing \`${named}\``);
-  }
 }
 
 async function openFolder(name: string): Promise<FileHandle> {
@@ -101,6 +98,7 @@ async function replace(folder: FileHandle, name: string, input: WriteInput): Pro
     await handle.writeFile(input.content, 'utf8');
     if (mode !== undefined) await handle.chmod(mode);
     await handle.sync();
+    if (input.signal?.aborted) refuse(ERROR_CODES.toolFailed, 'write was stopped; the file did not change');
     await rename(temporary, target);
     await folder.sync();
   } catch (error) {
@@ -119,8 +117,10 @@ export async function writeFileTool(input: WriteInput): Promise<Result<undefined
     refuseHostRoot();
     const project = await realpath(input.project);
     const resolved = await resolvePath(input.path, input);
-    checkAllowed(resolved, project, input);
+    checkAllowed(resolved, project);
     await refuseMasked(resolved, input);
+    await refuseMasked(resolved, { ...input, masks: input.denyWrite ?? [] });
+    await refuseGitFolder(resolved.realPath, project);
     await using folder = await openParent(project, resolved.realPath);
     await replace(folder, path.basename(resolved.realPath), input);
     return ok(undefined);
