@@ -1,7 +1,15 @@
 import type { ServerResponse } from 'node:http';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type GuardianUnderTest, guardianUnderTest, KINDS } from '../../test/guardian-under-test.ts';
-import { type Asked, completionBody, type Script, say, send, verdict } from '../../test/scripted-endpoint.ts';
+import {
+  type Asked,
+  completionBody,
+  type Script,
+  say,
+  send,
+  startEndpoint,
+  verdict,
+} from '../../test/scripted-endpoint.ts';
 
 const APPROVE = verdict('approve', 'runs the tests');
 
@@ -31,6 +39,12 @@ function drip(response: ServerResponse, body: string): void {
   response.on('close', () => clearInterval(timer));
 }
 
+function endless(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const timer = setInterval(() => response.write(' '.repeat(65_536)), 5);
+  response.on('close', () => clearInterval(timer));
+}
+
 const half: Script = (asked, response) => {
   const body = completionBody(asked, APPROVE);
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length });
@@ -55,7 +69,6 @@ const TRANSPORT: readonly Case[] = [
   ['answers 403', 'misconfigured', 1, status(403)],
   ['answers 404 for the model', 'misconfigured', 1, status(404)],
   ['answers 422', 'misconfigured', 1, status(422)],
-  ['redirects', 'misconfigured', 1, status(307, { location: '/v1/elsewhere' })],
   ['answers 204', 'misconfigured', 1, (_asked, response) => void response.writeHead(204).end()],
   [
     'streams although asked not to',
@@ -76,7 +89,8 @@ const FORM: readonly Case[] = [
   ['sends two answers', 'malformed', 1, raw((body) => body + body)],
   ['sends bytes that are not UTF-8', 'malformed', 1, raw((body) => Buffer.concat([Buffer.from(body), Buffer.of(255)]))],
   ['repeats a key of the answer', 'malformed', 1, raw((body) => body.replace('{', '{"id":"x",'))],
-  ['sends a huge answer', 'malformed', 1, raw((body) => body + ' '.repeat(3_000_000))],
+  ['sends a huge answer', 'malformed', 1, raw((body) => body + ' '.repeat(300_000))],
+  ['sends without end', 'malformed', 1, (_asked, response) => endless(response)],
   ['sends a huge verdict', 'malformed', 1, say(verdict('approve', 'x'.repeat(20_000)))],
   [
     'stops at its length limit',
@@ -186,6 +200,15 @@ describe.each(KINDS)('an endpoint of kind %s', (kind) => {
       expect.stringMatching(/^[0-9a-f]{64}$/),
     ]);
     expect(latencyMs).toBeLessThan(5_000n);
+  });
+
+  test('that redirects is not followed, so prompt and key go nowhere else', async () => {
+    const elsewhere = await startEndpoint(say(APPROVE));
+    const script: Script = (asked, response) => send(response, '', 307, { location: `${elsewhere.url}${asked.path}` });
+    guardian = await guardianUnderTest({ script, kind });
+    expect(await guardian.review()).toMatchObject({ approve: false, category: 'misconfigured' });
+    expect(elsewhere.asked).toEqual([]);
+    await elsewhere.stop();
   });
 
   test('that recovers within three requests is believed', async () => {

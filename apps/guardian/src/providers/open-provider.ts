@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { err, ok, type Result } from '@countersign/kernel';
 import type { ProviderConfig } from '../config.ts';
+import { visibleText } from '../prompt/visible-text.ts';
 import { completeWithAnthropic } from './anthropic-provider.ts';
 import { completeWithOpenAi } from './openai-provider.ts';
 import { misconfigured, type Provider } from './provider.ts';
@@ -33,7 +34,7 @@ export function openProvider(config: ProviderConfig): Provider {
       return `provider \`${config.name}\` needs \`apiKeyFile\``;
     return config.models.includes(model)
       ? undefined
-      : `model \`${model.slice(0, 128)}\` is not among the models of provider \`${config.name}\``;
+      : `model \`${visibleText(model.slice(0, 128))}\` is not among the models of provider \`${config.name}\``;
   };
   const complete = config.kind === 'anthropic' ? completeWithAnthropic : completeWithOpenAi;
   return {

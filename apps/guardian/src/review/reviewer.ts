@@ -6,6 +6,7 @@ import { DenialStreaks } from '../limits/denial-streaks.ts';
 import { RequestBudget } from '../limits/request-budget.ts';
 import { Slots } from '../limits/slots.ts';
 import { buildPrompt, PROMPT_VERSION, type Prompt, type Question } from '../prompt/prompt.ts';
+import { visibleText } from '../prompt/visible-text.ts';
 import { openProvider } from '../providers/open-provider.ts';
 import type { FaultCategory, Provider } from '../providers/provider.ts';
 import { askProvider } from './ask-provider.ts';
@@ -88,7 +89,7 @@ export class Reviewer {
     const { provider, model } = this.#config.pin ?? asked;
     const known = this.#endpoints.get(provider);
     const none = this.#endpoints.size === 0 ? 'no provider is configured' : undefined;
-    const unknown = `provider \`${provider.slice(0, 128)}\` is not configured`;
+    const unknown = `provider \`${visibleText(provider.slice(0, 128))}\` is not configured`;
     return { provider, model, problem: none ?? (known ? known.provider.problem(model) : unknown) };
   }
 
