@@ -205,6 +205,58 @@ describe('file tools', () => {
     expect(refused).toMatchObject({ ok: false, error: { code: 'countersign.runner.private_path' } });
   });
 
+  it.each([
+    ['the environment of a process', '/proc/self/environ'],
+    ['the root of a process', '/proc/self/root/proc/self/status'],
+    ['the state of the sandboxes', '~/.local/state/countersign-sandbox/empty'],
+  ])('refuse to read or show %s', async (_, target) => {
+    const code = 'countersign.runner.private_path';
+    const where = { project, denyRead: [], pathsOnly: false };
+    expect(await tools.read({ path: target }, limits())).toMatchObject({ ok: false, error: { code } });
+    expect(await tools.inspect({ tool: 'read', args: { path: target } }, where)).toMatchObject({ error: { code } });
+    expect(await tools.facts([target], where)).toMatchObject({ error: { code } });
+  });
+
+  it.each([
+    ['the root', '/'],
+    ['the home', home],
+    ['a system folder', '/etc'],
+    ['the running installation', INSTALLATION],
+  ])('refuse %s as a project, and so do commands', async (_, folder) => {
+    const error = { code: 'countersign.runner.bad_root' };
+    const change = { project: folder };
+    expect(await tools.read({ path: 'a' }, limits(change))).toMatchObject({ error });
+    expect(await tools.write({ path: 'a', content: '' }, limits(change))).toMatchObject({ error });
+    expect(await bash('echo ran', change)).toMatchObject({ ending: 'sandbox_failed', error });
+  });
+
+  it.runIf(isRoot)('refuse a project of another account', async () => {
+    chownSync(project, 0, 0);
+    const error = { code: 'countersign.runner.bad_owner' };
+    const where = { project, denyRead: [], pathsOnly: true };
+    expect(await tools.read({ path: 'a' }, limits())).toMatchObject({ error });
+    expect(await tools.inspect({ tool: 'read', args: { path: 'a' } }, where)).toMatchObject({ error });
+  });
+
+  it('refuse to write the folder that a git file names', async () => {
+    mkdirSync(inside('hidden'));
+    file(inside('.git'), 'gitdir: hidden');
+    const answer = await tools.write({ path: 'hidden/config', content: 'x' }, limits());
+    expect(answer).toMatchObject({ error: { code: 'countersign.runner.private_path' } });
+  });
+
+  it.each(['networked', 'full-access'])('answer unimplemented to a write under the profile %s', async (profile) => {
+    const answer = await tools.write({ path: 'a', content: 'x' }, limits({ profile }));
+    expect(answer).toMatchObject({ error: { code: 'countersign.product.unimplemented' } });
+    expect(readdirSync(project)).toEqual([]);
+  });
+
+  it('leave the file as it was when the call was stopped before', async () => {
+    file(inside('a'), 'old');
+    const answer = await tools.write({ path: 'a', content: 'new' }, limits({ signal: AbortSignal.abort('stop') }));
+    expect([answer.ok, readFileSync(inside('a'), 'utf8'), readdirSync(project)]).toEqual([false, 'old', ['a']]);
+  });
+
   it('write whole files, make folders and keep permissions', async () => {
     file(inside('script'), 'old', 0o750);
     expect(await tools.write({ path: 'script', content: 'new' }, limits())).toEqual({ ok: true, value: undefined });
@@ -239,7 +291,7 @@ describe('file tools', () => {
     const contentDigest = new Uint8Array(createHash('sha256').update('one\ntwo\n').digest());
     expect(
       answer.ok && answer.value.paths.map((fact) => ({ ...fact, contentDigest: new Uint8Array(fact.contentDigest) })),
-    ).toEqual([{ path: 'a', realPath: inside('a'), exists: true, contentDigest }]);
+    ).toEqual([{ path: inside('a'), realPath: inside('a'), exists: true, contentDigest }]);
     expect(answer.ok && answer.value.diff).toContain('-two\n+three\n');
     expect(readFileSync(inside('a'), 'utf8')).toBe('one\ntwo\n');
   });

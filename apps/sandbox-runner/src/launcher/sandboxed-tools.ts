@@ -126,8 +126,8 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
         return launcher?.ready ? LOST : { ending: 'sandbox_failed', error: NOT_STARTED };
       }
     },
-    read: (args, limits) => ask('read', { args, limits: sent(limits) }),
-    write: (args, limits) => ask('write', { args, limits: sent(limits) }),
+    read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits.signal),
+    write: (args, limits) => ask('write', { args, limits: sent(limits) }, limits.signal),
     inspect: (call, where) => ask('inspect', { call, where }),
     facts: (paths, where) => ask('facts', { paths, where }),
     selfTest: async () => {
