@@ -27,5 +27,7 @@ export type Gateway = {
   /** Epoch of the newest verified beat. */
   readonly freezeEpoch: () => bigint;
   readonly now: () => number;
+  /** When this process began to serve. */
+  readonly startedMs: number;
   readonly logger: Logger;
 };

@@ -122,6 +122,7 @@ export async function startGateway(
     broker: { connection, jetstream: jetstream(connection), manager },
     freezeEpoch: followBroker(connection, hosts, rosterKey(roster, 'audit').signKey, now),
     now,
+    startedMs: now(),
     logger,
   };
   const loop = (stream: string, consumer: string, handle: (subject: string, bytes: Uint8Array) => Promise<void>) =>

@@ -1,4 +1,4 @@
-import { err, ok, type Result } from '@countersign/kernel';
+import { err, FaultError, ok, type Result } from '@countersign/kernel';
 import { actionOf, type Decision } from '@countersign/policy';
 import { ERROR_CODES } from '@countersign/protocol';
 import { type Inspection, inspect } from '../broker/inspect.ts';
@@ -11,6 +11,8 @@ import type { View } from './view.ts';
 /** Wall-clock limit of a command without one of its own; sandbox.md. */
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_MS = 600_000;
+/** After a start every host that is there has reported within this time; until then its silence means nothing. */
+const SETTLE_MS = 15_000;
 
 /** The engine's answer for a call and everything an approver would see. */
 export type Evaluation = {
@@ -72,6 +74,12 @@ export async function evaluate(
 ): Promise<Result<Evaluation, CallRefusal>> {
   const heartbeat = gateway.hosts.present(session.host, gateway.now());
   const host = await gateway.members.find('host', session.host);
+  if (!heartbeat && host && gateway.now() - gateway.startedMs < SETTLE_MS) {
+    throw new FaultError('hosts have not reported since this gateway started', {
+      code: ERROR_CODES.hostUnavailable,
+      retryable: true,
+    });
+  }
   if (!heartbeat?.ready || !host) {
     const reason = heartbeat?.reason ?? 'no heartbeat';
     return err({ code: ERROR_CODES.hostUnavailable, message: `host \`${session.host}\` is not ready: ${reason}` });

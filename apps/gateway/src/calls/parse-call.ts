@@ -12,6 +12,7 @@ import {
   type ToolName,
   toolSchema,
 } from '@countersign/protocol';
+import type { z } from 'zod';
 import type { Member } from '../record/members.ts';
 
 export type CallRefusal = { readonly code: ErrorCode; readonly message: string };
@@ -26,6 +27,12 @@ export type ParsedCall = {
   readonly canonical: Uint8Array;
   readonly digest: Uint8Array;
 };
+
+/** One problem of the arguments, with the field or the unknown keys named. */
+const describe = (issue: z.core.$ZodIssue): string =>
+  issue.code === 'unrecognized_keys'
+    ? `unknown key ${issue.keys.map((key) => `\`${key.slice(0, 80)}\``).join(', ')}`
+    : `\`${issue.path.join('.')}\`: ${issue.message.toLowerCase()}`;
 
 const refuse = (code: ErrorCode, message: string) => err({ code, message });
 
@@ -66,9 +73,7 @@ export async function parseCall(
   if (!json.ok) return refuse(ERROR_CODES.invalidArguments, json.error.message);
   const args = toolSchema(tool).safeParse(json.value);
   if (!args.success) {
-    const problem = args.error.issues
-      .map((issue) => `\`${issue.path.join('.')}\`: ${issue.message.toLowerCase()}`)
-      .join('; ');
+    const problem = args.error.issues.map(describe).join('; ');
     return refuse(ERROR_CODES.invalidArguments, `arguments do not fit \`${tool}\`: ${problem}`);
   }
   const canonical = canonicalEnvelope({
