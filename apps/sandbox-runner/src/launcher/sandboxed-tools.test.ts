@@ -156,6 +156,37 @@ describe('bash', () => {
     expect(readFileSync(inside('.env'), 'utf8')).toBe('SECRET');
   });
 
+  it.each(['*/token', '*/tok?n', '**/token'])(
+    'hides what `%s` covers in a folder outside the project',
+    async (rule) => {
+      const folder = owned('apps', 'one');
+      file(path.join(folder, 'token'), 'SECRET');
+      file(path.join(folder, 'plain'), 'shown');
+      const denyRead = [path.join(base, 'apps', rule)];
+      expect(text(await bash(`cat ${folder}/token; cat ${folder}/plain`, { denyRead }))).toBe('shown');
+    },
+  );
+
+  it('hides folders of other homes that a rule names by a wildcard', async () => {
+    const folder = owned('homes', 'one', '.ssh');
+    file(path.join(folder, 'key'), 'SECRET');
+    const denyRead = [path.join(base, 'homes', '*', '.ssh', '**')];
+    expect(text(await bash(`cat ${folder}/key; echo ran`, { denyRead }))).toBe('ran\n');
+  });
+
+  it.runIf(isRoot)('refuses a project that its account cannot reach, under every profile', async () => {
+    chownSync(project, 0, 0);
+    for (const mode of [0o755, 0o700]) {
+      chmodSync(project, mode);
+      for (const profile of ['workspace-write', 'read-only']) {
+        const error = { code: 'countersign.runner.bad_owner' };
+        expect(await bash('echo ran', { profile })).toMatchObject({ ending: 'sandbox_failed', error });
+      }
+    }
+    const below = owned(`project-${count}`, 'below');
+    expect(await bash('echo ran', { project: below })).toMatchObject({ ending: 'sandbox_failed' });
+  });
+
   it('keeps what a write rule covers as it is, also when it does not exist', async () => {
     file(inside('lock'), 'kept');
     const denyWrite = [inside('lock'), inside('missing/file')];

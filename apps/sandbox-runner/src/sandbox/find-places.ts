@@ -14,7 +14,8 @@ async function realFolder(kind: string, folder: string): Promise<string> {
     if ((await stat(real)).isDirectory()) return real;
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown';
-    refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` cannot be reached by uid ${accountUid()} (${reason})`);
+    const code = kind === 'project' && reason === 'EACCES' ? ERROR_CODES.badOwner : ERROR_CODES.badRoot;
+    refuse(code, `${kind} folder \`${folder}\` cannot be reached by uid ${accountUid()} (${reason})`);
   }
   return refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` is not a folder`);
 }
@@ -70,6 +71,6 @@ export async function findPlaces(request: PlacesRequest): Promise<Places> {
   const places = { project, home, installation, temp, cache, state: await madeFolder('state', stateFolder) };
   const checked = checkPlaces(places, profile);
   if (!checked.ok) refuse(ERROR_CODES.badRoot, checked.error.message);
-  if (profile === 'workspace-write') await checkOwner(project);
+  await checkOwner(project);
   return places;
 }

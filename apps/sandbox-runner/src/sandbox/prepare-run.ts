@@ -17,6 +17,7 @@ import { refuseHostRoot } from './account.ts';
 import { type Bubblewrap, BWRAP, probeBubblewrap } from './bubblewrap.ts';
 import { findPlaces } from './find-places.ts';
 import { gitPaths } from './git-folders.ts';
+import { findOuterMasks } from './outer-masks.ts';
 import { covers, findMasks, findWriteDenied, type PathRules, parsePathRules } from './path-rules.ts';
 import { type Guard, type HeldGuards, holdGuards } from './placeholders.ts';
 import { refuse } from './sandbox-error.ts';
@@ -107,7 +108,7 @@ async function protect(
   places: Places,
   profile: Profile,
   scan: ProjectScan,
-  rules: { readonly read: PathRules; readonly write: PathRules },
+  rules: { readonly read: PathRules; readonly write: PathRules; readonly outer: readonly string[] },
 ): Promise<Protection> {
   const { project } = places;
   if (scan.repositories.length > MAX_REPOSITORIES) {
@@ -123,7 +124,7 @@ async function protect(
     const git = (await Promise.all(repositories.map(gitPaths))).flat();
     const written = scan.matches.filter((found) => covers(rules.write, found));
     const read = scan.matches.filter((found) => covers(rules.read, found));
-    const masks = await findMasks([...rules.read.literal, ...read]);
+    const masks = await findMasks([...rules.read.literal, ...read, ...rules.outer]);
     return { guards, masks, readOnly: [...guards.paths, ...git, ...denied.existing, ...written] };
   } catch (error) {
     await guards.release();
@@ -150,8 +151,9 @@ export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> 
   const write = parsePathRules(request.denyWrite ?? [], places);
   const wild = [...read.wild, ...write.wild];
   const scan = await scanProject(places.project, (full) => wild.some((glob) => glob.matches(full)));
+  const outer = await findOuterMasks(request.masks, places);
   const { emptyFile, spool } = await stateFiles(places.state);
-  const { guards, readOnly, masks } = await protect(places, profile, scan, { read, write });
+  const { guards, readOnly, masks } = await protect(places, profile, scan, { read, write, outer });
   const facts: SandboxFacts = {
     profile,
     places,

@@ -32,7 +32,7 @@ async function children(folder: string, walk: Walk): Promise<{ name: string; isF
       if (walk.entries > MAX_ENTRIES) {
         refuse(
           ERROR_CODES.badRoot,
-          `project has more than ${MAX_ENTRIES} entries outside node_modules; use a smaller one`,
+          `\`${folder}\` and its neighbours are more than ${MAX_ENTRIES} entries outside node_modules; use a smaller project`,
         );
       }
       found.push({ name: entry.name, isFolder: entry.isDirectory() });
@@ -46,9 +46,14 @@ async function children(folder: string, walk: Walk): Promise<{ name: string; isF
 
 /**
  * Looks through the project for nested repositories and wanted paths, without following links. A project over the limits
- * is refused, never searched in part. A folder of another account that cannot be read cannot be written either.
+ * is refused, never searched in part. A folder of another account that cannot be read cannot be written either. Nothing
+ * is looked for below `levels` folders.
  */
-export async function scanProject(project: string, wanted: (path: string) => boolean): Promise<ProjectScan> {
+export async function scanProject(
+  project: string,
+  wanted: (path: string) => boolean,
+  levels: number = Number.POSITIVE_INFINITY,
+): Promise<ProjectScan> {
   const walk: Walk = { entries: 0, repositories: [], matches: [] };
   const waiting: { folder: string; depth: number }[] = [{ folder: project, depth: 0 }];
   for (let next = waiting.pop(); next; next = waiting.pop()) {
@@ -62,7 +67,7 @@ export async function scanProject(project: string, wanted: (path: string) => boo
       }
       if (name === '.git') {
         if (folder !== project) walk.repositories.push(folder);
-      } else if (isFolder && !SKIPPED.has(name)) waiting.push({ folder: full, depth: depth + 1 });
+      } else if (isFolder && depth + 1 < levels && !SKIPPED.has(name)) waiting.push({ folder: full, depth: depth + 1 });
     }
   }
   return { repositories: walk.repositories, matches: walk.matches };
