@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
@@ -15,7 +16,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CommandEnding, ToolLimits } from '../work/host-tools.ts';
 import { sandboxedTools } from './sandboxed-tools.ts';
 
@@ -132,6 +133,19 @@ describe('bash', () => {
     setTimeout(() => controller.abort('stopped by a person'), 300);
     const ending = await bash('sleep 60', { signal: controller.signal });
     expect(ending).toMatchObject({ ending: 'killed', killedBy: 'stop' });
+  });
+
+  it('takes every process along when the runner is killed, and the next run sweeps what was guarded', async () => {
+    const options = JSON.stringify({ runAs: isRoot ? { uid, gid, home } : null, installation: INSTALLATION });
+    const bounds = JSON.stringify({ ...limits(), signal: undefined });
+    const command = "setsid sh -c 'sleep 2; echo late > late' & touch up; sleep 60";
+    const script = `const { sandboxedTools } = await import(${JSON.stringify(path.join(import.meta.dirname, 'sandboxed-tools.ts'))});
+      await sandboxedTools(${options}).bash({ command: ${JSON.stringify(command)} }, { ...${bounds}, signal: new AbortController().signal });`;
+    const runner = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' });
+    await vi.waitUntil(() => existsSync(inside('up')), { timeout: 15_000 });
+    runner.kill('SIGKILL');
+    await bash('sleep 2.5');
+    expect(readdirSync(project)).toEqual(['up']);
   });
 
   it('bounds output to head and tail and counts the rest', async () => {
