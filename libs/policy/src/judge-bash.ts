@@ -96,7 +96,7 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
       for (const f of judgePath(tight, word.text, simple.cwd, facts, `${show(name)} may write`, false))
         out.push({ ...f, effect: 'ask', kind: 'possible' });
     }
-  if (!facts.sandboxed && !named)
+  if (!facts.sandboxed && !named && simple.wraps !== true)
     out.push({
       effect: 'ask',
       kind: 'table',

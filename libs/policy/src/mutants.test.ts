@@ -70,7 +70,7 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     'for (const name of Object.keys(call.env ?? {}))',
     'for (const name of [] as string[])',
   ],
-  ['writing without a sandbox', 'policy/src/judge-bash.ts', 'if (!facts.sandboxed && !named)', 'if (false)'],
+  ['writing without a sandbox', 'policy/src/judge-bash.ts', 'if (!facts.sandboxed && !named &&', 'if (false &&'],
   ['possible writes', 'policy/src/judge-bash.ts', 'if (!named)\n', 'if (false)\n'],
   [
     'variants without options',

@@ -1,6 +1,7 @@
 import { forEachChild, type ParsedScript, parse, type Redirection, type SyntaxNode, type Word } from 'unbash';
 import { expandBraces } from './braces.ts';
 import { outputOf, type Piped } from './stream.ts';
+import { unclosed } from './unclosed.ts';
 import { literal, type Resolved, resolveWord, type Scope, tilde, UNKNOWN } from './words.ts';
 import { unwrap } from './wrappers.ts';
 
@@ -21,6 +22,8 @@ export interface Simple {
   readonly role: Role;
   readonly input: string | undefined;
   readonly piped: Piped | undefined;
+  /** A transparent wrapper's own line: what it starts is judged instead. */
+  readonly wraps?: boolean;
 }
 
 export interface Walk {
@@ -45,7 +48,10 @@ export const cloneScope = (scope: Scope): Scope => ({ vars: new Map(scope.vars),
 export function walkText(text: string, scope: Scope, walk: Walk, role: Role, piped?: Piped): void {
   if (text.length > 65536) report(walk, 'the command is over 64 KiB');
   if (text.length > HARD_LENGTH) return;
-  walkScript(parse(text), scope, walk, role, piped);
+  const script = parse(text);
+  const open = unclosed(script, text);
+  if (open !== undefined) report(walk, `cannot parse: ${open}`);
+  walkScript(script, scope, walk, role, piped);
 }
 
 function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role, piped?: Piped): void {
@@ -254,7 +260,8 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   if (walk.depth > HARD_DEPTH) return;
   walk.depth++;
   const opened = unwrap(simple);
-  walk.simples.push({ ...simple, role: opened.own === 'strict' ? 'strict' : simple.role });
+  const wraps = opened.own === 'strict';
+  walk.simples.push({ ...simple, role: wraps ? 'strict' : simple.role, wraps });
   for (const { words, assigns, ...started } of opened.commands) {
     const role = simple.role === 'strict' ? 'strict' : started.role;
     emit({ ...simple, redirects: [], assigns, words, role }, scope, walk);
@@ -266,8 +273,11 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
     if (!known)
       walk.simples.push({ ...simple, words: [literal(UNKNOWN)], redirects: [], assigns: [], role, input: undefined });
     // INVARIANT: what is known of a script that is not known whole is still looked at, by what tightens only.
+    const before = walk.simples.length;
     if (script.text !== UNKNOWN)
       walkText(script.text, cloneScope(scope), walk, known ? role : 'strict', script.fromInput ? undefined : inner);
+    if (known && script.text.trim() !== '' && walk.simples.length === before)
+      report(walk, 'a script holds nothing that runs');
   }
   walk.depth--;
 }
