@@ -1,6 +1,6 @@
 import { decide } from './decide.ts';
 import { factsOf, type SessionFacts } from './facts.ts';
-import type { Layers } from './layers.ts';
+import type { Layers, Trusted } from './layers.ts';
 import { loadPolicySet } from './load.ts';
 import type { Call, Effect, LayerSource } from './types.ts';
 
@@ -10,6 +10,7 @@ export interface PolicyCase extends SessionFacts {
   readonly note?: string;
   readonly permissions?: LayerSource;
   readonly layers?: Layers;
+  readonly trusted?: Trusted;
   readonly call: Call;
   readonly expect?: Effect;
   readonly expectAny?: readonly Effect[];
@@ -50,7 +51,7 @@ export function evaluateCase(c: PolicyCase): CaseAnswer {
     ok: accepted === undefined || accepted.includes(effect),
   });
   try {
-    const set = loadPolicySet(caseLayers(c));
+    const set = loadPolicySet(caseLayers(c), c.trusted);
     if (!set.ok)
       return answer(
         'error',

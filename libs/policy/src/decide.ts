@@ -1,5 +1,6 @@
 import { canonicalHost, findSuspicious, normalisePath, parseTarget } from '@countersign/patterns';
 import { argumentProblem } from './arguments.ts';
+import { environmentNames } from './environment.ts';
 import { judgeBash, writeScopes } from './judge-bash.ts';
 import { judgeHost } from './judge-host.ts';
 import { hasFullAccess, liftedBy } from './lift.ts';
@@ -128,13 +129,20 @@ function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: 
   }
 }
 
-function obligationsOf(set: PolicySet, profile: string, call: Call): Obligations {
+function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts): Obligations {
   const patterns = (tool: string): string[] => [
     ...new Set(set.rules.filter((r) => r.effect !== 'allow' && r.tool === tool).map((r) => r.pattern ?? '**')),
   ];
   const asked = Array.isArray(call.args?.hosts) ? call.args.hosts.map(String) : [];
   const hosts = profile === 'networked' ? [...new Set([...set.allowedHosts, ...asked])].sort() : [];
-  return { profile, denyRead: patterns('read').sort(), denyWrite: patterns('write').sort(), hosts };
+  const shell = patternKind(canonicalTool(call.tool)) === 'command';
+  return {
+    profile,
+    denyRead: patterns('read').sort(),
+    denyWrite: patterns('write').sort(),
+    hosts,
+    ...(shell ? { environment: environmentNames(facts) } : {}),
+  };
 }
 
 function defaultProfile(set: PolicySet, facts: Facts): string {
@@ -186,7 +194,7 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
     decidingRules: [
       ...new Set(deciding.flatMap((f) => (f.rule === undefined ? [] : [f.rule.source.id ?? f.rule.label]))),
     ].sort(),
-    obligations: obligationsOf(set, profile, call),
+    obligations: obligationsOf(set, profile, call, facts),
     ignoredWidenings: set.ignoredWidenings,
     askKinds: effect === 'ask' ? [...new Set(open.map((f) => f.kind))].sort() : [],
     ...(effect === 'ask' ? reviewOf(open, set) : {}),

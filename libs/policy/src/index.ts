@@ -2,7 +2,7 @@ export { type CaseAnswer, evaluateCase, type PolicyCase, runCases } from './case
 export { decide } from './decide.ts';
 export { type Explanation, explain } from './explain.ts';
 export { DEFAULT_SECURITY, defaultFacts, factsOf, type SessionFacts } from './facts.ts';
-export type { Layers } from './layers.ts';
+export type { Layers, Trusted } from './layers.ts';
 export { loadPolicySet } from './load.ts';
 export { type PolicyFile, type PolicyFileProblem, parsePolicyFile, showProblem } from './policy-file.ts';
 export { POLICY_SCHEMA } from './policy-schema.ts';

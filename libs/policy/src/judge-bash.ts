@@ -1,10 +1,11 @@
 import { findSuspicious, isInside, normalisePath } from '@countersign/patterns';
 import { hazardOptions } from './bash/hazards.ts';
-import { isHarmlessName, onlyReads, readCandidates, writeTargets } from './bash/programs.ts';
+import { onlyReads, readCandidates, writeTargets } from './bash/programs.ts';
 import { type Redirected, type Simple, type Walk, walkText } from './bash/walk.ts';
 import type { Resolved } from './bash/words.ts';
 import { baseName, SHELLS } from './bash/wrappers.ts';
 import { type CommandRule, commandRules, coveringAllows, judgeCommandRules, namesProgram } from './command-rules.ts';
+import { isHarmlessName } from './environment.ts';
 import { riskyForm } from './guards/risky.ts';
 import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
 import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
@@ -147,7 +148,7 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
   if (simple.role === 'strict' || judge.tableAllows) return out;
   const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
   for (const a of simple.assigns)
-    if (!isHarmlessName(a.name))
+    if (!isHarmlessName(a.name, judge.set))
       out.push({
         effect: 'ask',
         kind: 'table',
@@ -207,7 +208,7 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string
   for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
   if (tableAllows) return out;
   for (const name of Object.keys(call.env ?? {}))
-    if (!isHarmlessName(name))
+    if (!isHarmlessName(name, set))
       out.push({
         effect: 'ask',
         kind: 'table',

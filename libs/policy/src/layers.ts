@@ -35,10 +35,13 @@ function rulesOf(lists: RuleLists, layer: LayerName): Rule[] {
   );
 }
 
-const fromWorkspace = (name: LayerName, layer: LayerSource): boolean =>
-  (name === 'project' || name === 'local') && layer.trusted !== true;
+/** The workspace layers whose present content an operator trusted. Never taken from the content itself. */
+export type Trusted = readonly ('project' | 'local')[];
 
-function effectiveMode(layers: Layers, ignored: string[]): PermissionMode {
+const fromWorkspace = (name: LayerName, trusted: Trusted): boolean =>
+  (name === 'project' || name === 'local') && !trusted.includes(name);
+
+function effectiveMode(layers: Layers, trusted: Trusted, ignored: string[]): PermissionMode {
   let mode: PermissionMode = layers.managed?.defaults?.mode ?? layers.managed?.mode ?? 'strict';
   let cap: PermissionMode = layers.managed?.ceilings?.mode ?? 'yolo';
   for (const name of LAYER_NAMES) {
@@ -46,7 +49,7 @@ function effectiveMode(layers: Layers, ignored: string[]): PermissionMode {
     if (layer?.mode === undefined || name === 'managed') continue;
     if (name !== 'project' && name !== 'local') mode = layer.mode;
     else {
-      if (layer.trusted === true) mode = layer.mode;
+      if (trusted.includes(name)) mode = layer.mode;
       else if (rank(layer.mode) > rank(mode)) ignored.push(`${name} mode \`${layer.mode}\``);
       cap = stricter(cap, layer.mode);
     }
@@ -56,7 +59,7 @@ function effectiveMode(layers: Layers, ignored: string[]): PermissionMode {
 }
 
 /** Lays the layers over each other. Workspace layers only tighten; ceilings hold whatever a layer says. */
-export function mergeLayers(layers: Layers): PolicySet {
+export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   const ignored: string[] = [];
   const rules: Rule[] = [];
   const hosts: string[] = [];
@@ -68,17 +71,19 @@ export function mergeLayers(layers: Layers): PolicySet {
     const layer = layers[name];
     if (layer === undefined) continue;
     for (const rule of rulesOf(layer, name)) {
-      if (rule.effect === 'allow' && fromWorkspace(name, layer)) ignored.push(rule.label);
+      if (rule.effect === 'allow' && fromWorkspace(name, trusted)) ignored.push(rule.label);
       else rules.push(rule);
     }
-    if (fromWorkspace(name, layer))
+    if (fromWorkspace(name, trusted))
       for (const host of layer.allowedHosts ?? []) ignored.push(`${name} host \`${host}\``);
     else hosts.push(...(layer.allowedHosts ?? []));
   }
-  const backend = layers.session?.sandboxBackend ?? layers.user?.sandboxBackend ?? managed.sandboxBackend ?? 'auto';
+  const honoured = LAYER_NAMES.filter((name) => !fromWorkspace(name, trusted)).reverse();
+  const chosen = honoured.map((name) => layers[name]?.sandboxBackend).find((b) => b !== undefined);
+  const backend = chosen ?? managed.defaults?.sandboxBackend ?? 'auto';
   return {
     rules: rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0)),
-    mode: effectiveMode(layers, ignored),
+    mode: effectiveMode(layers, trusted, ignored),
     allowedHosts: [...new Set(hosts)].sort(),
     forbiddenHosts: [...(managed.forbiddenHosts ?? [])].sort(),
     ceilings,

@@ -18,7 +18,9 @@ function grantCovers(finding: Finding, grants: readonly Grant[]): boolean {
       g.tool === wanted.tool &&
       g.action === wanted.action &&
       wanted.scopes.includes(g.scope) &&
-      (finding.kind === 'table' ? g.rule === undefined : g.rule !== undefined && g.rule === finding.rule?.source.id),
+      (finding.kind === 'table'
+        ? g.rule === undefined
+        : g.rule !== undefined && g.rule === (finding.rule?.source.id ?? finding.rule?.label)),
   );
 }
 

@@ -2,7 +2,7 @@ import { err, ok, type Result } from '@countersign/kernel';
 import { compileHostPattern, findSuspicious } from '@countersign/patterns';
 import { decide } from './decide.ts';
 import { defaultFacts } from './facts.ts';
-import { type Layers, mergeLayers } from './layers.ts';
+import { type Layers, mergeLayers, type Trusted } from './layers.ts';
 import { nearest } from './nearest.ts';
 import { actionOf, canonicalTool, patternKind, toolNames } from './tools.ts';
 import {
@@ -156,8 +156,11 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
   return out;
 }
 
-/** Loads layers into one policy set. One invalid rule makes the whole set invalid. */
-export function loadPolicySet(layers: Layers): Result<PolicySet, PolicyLoadError[]> {
+/**
+ * Loads layers into one policy set. One invalid rule makes the whole set invalid. `trusted` names the workspace layers whose
+ * present content an operator trusted at the desk; all others only tighten.
+ */
+export function loadPolicySet(layers: Layers, trusted: Trusted = []): Result<PolicySet, PolicyLoadError[]> {
   try {
     const problems: PolicyLoadError[] = [];
     for (const [name, layer] of Object.entries(layers)) {
@@ -166,7 +169,7 @@ export function loadPolicySet(layers: Layers): Result<PolicySet, PolicyLoadError
         problems.push({ layer: name, rule: '', message: 'must be an object' });
       else problems.push(...layerProblems(name, layer));
     }
-    return problems.length > 0 ? err(problems) : ok(mergeLayers(layers));
+    return problems.length > 0 ? err(problems) : ok(mergeLayers(layers, trusted));
   } catch (cause) {
     return err([{ layer: '', rule: '', message: cause instanceof Error ? cause.message : 'cannot be read' }]);
   }

@@ -172,10 +172,13 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'workspace allows',
     'policy/src/layers.ts',
-    "if (rule.effect === 'allow' && fromWorkspace(name, layer))",
+    "if (rule.effect === 'allow' && fromWorkspace(name, trusted))",
     'if (false)',
   ],
   ['workspace modes', 'policy/src/layers.ts', 'cap = stricter(cap, layer.mode);', ''],
+  ['names that steer a program', 'policy/src/environment.ts', ' && !STEERING.test(name)', ''],
+  ['names that hold secrets', 'policy/src/environment.ts', '=== true && !CREDENTIAL.test(name)', '=== true'],
+  ['unknown keys of a rule', 'policy/src/load.ts', 'if (unknown !== undefined) {', 'if (unknown === null) {'],
   ['locked rules', 'policy/src/layers.ts', "...rulesOf(managed.lockedRules ?? {}, 'managed'), ", ''],
   ['full_access ceiling', 'policy/src/lift.ts', ' && set.ceilings.fullAccess !== false', ''],
   ['unattended only if managed says so', 'policy/src/lift.ts', 'set.ceilings.eternal === true &&', ''],
@@ -185,8 +188,8 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'the rule of a grant',
     'policy/src/lift.ts',
-    "finding.kind === 'table' ? g.rule === undefined :",
-    "finding.kind === 'rule' ? true :",
+    "(finding.kind === 'table'\n",
+    "(finding.kind === 'rule' ? true : finding.kind === 'table'\n",
   ],
   ['families', 'policy/src/tools.ts', 'return (FAMILY[rule.tool] ?? []).includes(tool);', 'return false;'],
   [

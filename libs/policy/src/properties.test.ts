@@ -111,18 +111,21 @@ describe('decide', () => {
       `sed '${'s/a/b/g;'.repeat(8000)}'`,
       '$(('.repeat(5000),
     ]) {
-      const start = performance.now();
-      answer(
-        {
-          mode: 'dev',
-          denyRules: [
-            { toolName: 'bash', pattern: '*a*b*c*' },
-            { toolName: 'write', pattern: '**/a/**/b' },
-          ],
-        },
-        text,
-      );
-      expect(performance.now() - start).toBeLessThan(1500);
+      const user: LayerSource = {
+        mode: 'dev',
+        denyRules: [
+          { toolName: 'bash', pattern: '*a*b*c*' },
+          { toolName: 'write', pattern: '**/a/**/b' },
+        ],
+      };
+      // The best of five: other processes may hold the machine for longer than a second.
+      let least = Number.POSITIVE_INFINITY;
+      for (let attempt = 0; attempt < 5 && least >= 1000; attempt++) {
+        const start = performance.now();
+        answer(user, text);
+        least = Math.min(least, performance.now() - start);
+      }
+      expect(least).toBeLessThan(1000);
     }
   });
 });

@@ -33,7 +33,7 @@ export function fits(pattern: string, text: string): boolean {
 }
 
 /** Programs of the generated calls that are not known to only read. */
-const mayWrite = (words: readonly string[]): boolean => words[0] === 'npm' || words[0] === 'flock';
+const mayWrite = (words: readonly string[]): boolean => ['npm', 'flock', './git'].includes(words[0] ?? '');
 
 const base = (program: string): string => program.split('/').at(-1) ?? '';
 

@@ -61,8 +61,6 @@ export interface LayerSource extends RuleLists {
   readonly approvalMode?: ApprovalMode;
   readonly security?: Partial<SecuritySettings>;
   readonly description?: string;
-  /** Only for `project` and `local`: an operator trusted exactly this content. */
-  readonly trusted?: boolean;
 }
 
 export interface SecuritySettings {
@@ -150,6 +148,8 @@ export interface Obligations {
   readonly denyRead: readonly string[];
   readonly denyWrite: readonly string[];
   readonly hosts: readonly string[];
+  /** For commands: the environment names that the host passes on; everything else is left out. */
+  readonly environment?: readonly string[];
 }
 
 /** Who must answer an ask, by the rules that raised it. */

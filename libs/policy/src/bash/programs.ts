@@ -20,12 +20,25 @@ const READERS = new Set(
 
 export const takesData = (name: string): boolean => DATA.has(name);
 
+/** The sub-command behind git's own options; empty when an option may run something. */
+function gitSubcommand(words: readonly Resolved[]): string {
+  for (let i = 1; i < words.length; i++) {
+    const text = words[i]?.text ?? '';
+    if (/^-c|^--(exec-path|config-env)/.test(text)) return '';
+    if (/^(-C|--git-dir|--work-tree|--namespace)$/.test(text)) i++;
+    else if (!text.startsWith('-')) return text;
+  }
+  return '';
+}
+
 /** Whether a command only reads. */
 export function onlyReads(words: readonly Resolved[]): boolean {
-  const name = baseName(words[0]?.text ?? '');
+  const program = words[0]?.text ?? '';
+  if (program.includes('/') && !/^(\/usr)?(\/local)?\/bin\/[^/]+$/.test(program)) return false;
+  const name = baseName(program);
   if (name === 'git')
     return /^(status|log|diff|show|grep|blame|ls-files|rev-parse|branch|commit|add|push|fetch|describe|cat-file|remote|tag)$/.test(
-      words[1]?.text ?? '',
+      gitSubcommand(words),
     );
   return READERS.has(name);
 }
@@ -210,9 +223,3 @@ export function readCandidates(simple: Simple): Resolved[] {
   }
   return out;
 }
-
-/** Assignments an allow rule survives. */
-export const isHarmlessName = (name: string): boolean =>
-  /^(DEBUG|CI|NODE_ENV|LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|COLUMNS|VERBOSE|LOG_LEVEL|RUST_LOG|RUST_BACKTRACE|PORT)$/.test(
-    name,
-  );
