@@ -25,6 +25,10 @@ export class PolicyDesk {
   readonly #security: Facts['security'];
   readonly #sets = new Map<PermissionMode, PolicySet>();
   readonly defaultMode: PermissionMode;
+  /** What a review that failed does: `deny`, or `ask_human`. Never an approval. */
+  readonly onFailedReview: 'deny' | 'ask_human';
+  /** A second review of whether a call fits agent, role and task. */
+  readonly identityJudge: boolean;
   /** Hex SHA-256 of the managed layer; recorded with each decision. */
   readonly digest: string;
 
@@ -40,6 +44,9 @@ export class PolicyDesk {
       block_private_network: security.block_private_network ?? DEFAULT_SECURITY.block_private_network,
       hardened_mode: security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode,
     };
+    const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
+    this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
+    this.identityJudge = stated.identity_judge_llm_enabled === true;
     this.digest = createHash('sha256').update(JSON.stringify(config)).digest('hex');
     this.defaultMode = (this.#managed as { mode?: PermissionMode }).mode ?? 'strict';
     for (const mode of MODES) this.#sets.set(mode, this.#load(mode));

@@ -5,6 +5,7 @@ import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
+import { resumeReviews } from './guardian.ts';
 
 export type Answer = { readonly answer: 'approve' | 'deny'; readonly reason: string; readonly viewDigest: string };
 export type AnswerRefusal = {
@@ -76,6 +77,8 @@ export async function answerCall(
     await publishRecorded(gateway, callId).catch((error: unknown) =>
       gateway.logger.warn({ err: error, call: callId }, 'order will be sent by the sweep'),
     );
+  const session = await gateway.sessions.find(record.sessionId);
+  if (session?.session.approval_mode === 'auto') resumeReviews(gateway, record.sessionId);
   const present = await announce(gateway, callId);
   gateway.hub.emit('approval_resolved', { callId, state: present?.state ?? record.state, decidedByName: by.name });
   return ok({ state: approves ? 'approved' : 'denied' });

@@ -36,7 +36,11 @@ let client: GuardianClient;
 
 /** What the gateway has in hand for a review: a client and the enrolment of the agent. */
 const gateway = () =>
-  ({ guardian: client, members: { find: async () => ({ task: 'keeps tests green' }) } }) as unknown as Gateway;
+  ({
+    guardian: client,
+    policy: { identityJudge: true },
+    members: { find: async () => ({ task: 'keeps tests green' }) },
+  }) as unknown as Gateway;
 
 beforeEach(async () => {
   asked = [];
@@ -79,6 +83,7 @@ test('an approval that was reviewed and has a reason is one, under the name of t
     requestText: 'run the tests',
     requestFromPerson: false,
     detail: '{"command":"npm test"}',
+    identityJudge: true,
     inspection: 'profile: workspace-write\npolicy: mode table',
   });
 });

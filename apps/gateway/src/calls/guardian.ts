@@ -53,6 +53,7 @@ async function requestOf(gateway: Gateway, session: Session, call: ParsedCall, e
     scope: session.project,
     inspection: inspectionOf(evaluation),
     sessionChain: [session.id],
+    identityJudge: gateway.policy.identityJudge,
   });
 }
 
@@ -107,4 +108,9 @@ export async function reviewProblem(gateway: Gateway, model: Session['model']): 
       },
     );
   });
+}
+
+/** Lets reviews of a session go on after a person looked at one of its calls. A lost one costs another question to a person. */
+export function resumeReviews(gateway: Gateway, sessionId: string): void {
+  gateway.guardian.resume({ sessionId }, new Metadata(), { deadline: Date.now() + CHECK_DEADLINE_MS }, () => undefined);
 }

@@ -4,6 +4,7 @@ import type { Gateway } from '../context.ts';
 import type { Member } from '../record/members.ts';
 import type { Session } from '../record/sessions.ts';
 import { tellAgent } from './announce.ts';
+import { reviewProblem } from './guardian.ts';
 
 const MAX_TEXT = 20_000;
 const PERMISSION_MODES = new Set(['strict', 'dev', 'networked', 'yolo']);
@@ -64,5 +65,6 @@ export async function openSession(gateway: Gateway, member: Member, request: Ses
   if (refusal) return answer('session.refused', { code: refusal.code, reason: refusal.message });
   const failed = await gateway.sessions.open(session, gateway.now());
   if (failed) return answer('session.refused', { code: ERROR_CODES.auditConflict, reason: failed });
-  answer('session.opened');
+  const problem = session.approval_mode === 'auto' ? await reviewProblem(gateway, session.model) : undefined;
+  answer('session.opened', problem === undefined ? {} : { reason: problem });
 }

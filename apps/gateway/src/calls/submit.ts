@@ -20,6 +20,8 @@ type Outcome = {
   readonly decidedBy: string;
   readonly name: string;
   readonly reasons: readonly string[];
+  /** Category of the Guardian's review; anything but `reviewed` says nothing about the call's risk. */
+  readonly reviewed?: string;
 };
 
 /** Records an invalid call, so that a resend gets the same answer, and tells the agent why. */
@@ -106,11 +108,14 @@ async function outcomeOf(
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
   }
   const verdict = await reviewCall(gateway, found.session, call, evaluation);
+  const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.onFailedReview === 'ask_human');
+  if (asksPerson && !verdict.approve) return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason] };
   return {
     effect: verdict.approve ? 'allow' : 'deny',
     decidedBy: 'guardian',
     name: verdict.name,
     reasons: [verdict.reason],
+    reviewed: verdict.category,
   };
 }
 
@@ -145,6 +150,7 @@ async function record(
       rules: evaluation.decision.decidingRules,
       policy_digest: gateway.policy.digest,
       reason,
+      ...(outcome.reviewed === undefined ? {} : { review: outcome.reviewed }),
     },
   };
   const base = {
