@@ -205,6 +205,9 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string
     reads: pathRules(set, 'read', facts),
     tableAllows,
   };
+  for (const { rule } of judge.commands)
+    if (rule.effect !== 'allow' && rule.pattern === undefined)
+      out.push({ effect: rule.effect, kind: 'rule', rule, text: `the call matches the ${rule.label}` });
   for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
   if (tableAllows) return out;
   for (const name of Object.keys(call.env ?? {}))

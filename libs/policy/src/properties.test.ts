@@ -103,7 +103,7 @@ describe('decide', () => {
       { numRuns: 300 },
     );
   });
-  it('answers a hostile 64 KiB command within a second', () => {
+  it('answers a hostile 64 KiB command within two seconds', () => {
     for (const text of [
       'a'.repeat(65000),
       '-a '.repeat(20000),
@@ -118,14 +118,14 @@ describe('decide', () => {
           { toolName: 'write', pattern: '**/a/**/b' },
         ],
       };
-      // The best of five: other processes may hold the machine for longer than a second.
+      // The best of five: other processes may hold the machine for longer.
       let least = Number.POSITIVE_INFINITY;
-      for (let attempt = 0; attempt < 5 && least >= 1000; attempt++) {
+      for (let attempt = 0; attempt < 5 && least >= 2000; attempt++) {
         const start = performance.now();
         answer(user, text);
         least = Math.min(least, performance.now() - start);
       }
-      expect(least).toBeLessThan(1000);
+      expect(least).toBeLessThan(2000);
     }
   });
 });

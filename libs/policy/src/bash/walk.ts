@@ -215,7 +215,8 @@ function visitCommand(node: CommandNode, scope: Scope, walk: Walk, role: Role, p
       const m = /^([A-Za-z_]\w*)\+?=(.*)$/s.exec(w.text);
       if (m?.[1] === undefined) continue;
       assigns.push({ name: m[1], value: m[2] ?? '' });
-      scope.vars.set(m[1], w.text.includes('+=') ? UNKNOWN : (m[2] ?? ''));
+      const changed = w.text.includes('+=') || words.some((x) => /^-[a-zA-Z]*[naAiulc]/.test(x.text));
+      scope.vars.set(m[1], changed ? UNKNOWN : (m[2] ?? ''));
     }
   const redirects = redirectsOf(node.redirects, scope);
   emit({ words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), piped }, scope, walk);

@@ -214,6 +214,7 @@ export function unwrap(simple: Simple): Opened {
   const name = baseName(words[0]?.text ?? '');
   const rest = words.slice(1);
   if (SHELLS.has(name)) return openShell(simple);
+  if (name === 'command' && /^-[pvV]*[vV]/.test(rest[0]?.text ?? '')) return nothing('full');
   const wrapper = WRAPPERS.get(name);
   if (wrapper !== undefined) return openWrapper(simple, wrapper, name);
   switch (name) {
