@@ -217,6 +217,28 @@ describe('the road', () => {
   });
 });
 
+test('one trace id follows a call through the logs of gateway, guardian and runner and into the record', async () => {
+  const trace = randomBytes(16).toString('hex');
+  const traceparent = `00-${trace}-${randomBytes(8).toString('hex')}-01`;
+  await endOf(await agent.call({ tool: 'bash', args: { command: 'true' }, session, traceparent }));
+  const opened = await agent.openSession({
+    project: installation.data.sampleProject,
+    host: 'local',
+    approvalMode: 'auto',
+  });
+  if (!opened.ok) throw new Error(opened.error.message);
+  const args = { path: 'traced.txt', content: 'x' };
+  await endOf(await agent.call({ tool: 'write', args, session: opened.value.sessionId, traceparent }));
+  const log = (name: string) => readFileSync(path.join(installation.data.private, `logs/${name}.log`), 'utf8');
+  expect(['gateway', 'guardian', 'runner'].filter((name) => !log(name).includes(trace))).toEqual([]);
+  const exported = await installation.client('local-auditor').exportLog();
+  const leaves = exported.ok ? exported.value.split('\n').filter(Boolean) : [];
+  const texts = leaves.map((line) =>
+    Buffer.from((JSON.parse(line) as { leaf?: string }).leaf ?? '', 'base64').toString(),
+  );
+  expect(texts.filter((text) => text.includes(`"trace":"${trace}"`)).length).toBe(2);
+});
+
 describe('a hostile or careless agent', () => {
   test.each([
     ['a duplicate key', 'read', '{"path":"a","path":"b"}', 'countersign.gateway.invalid_arguments', /twice/],

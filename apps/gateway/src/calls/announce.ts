@@ -1,5 +1,6 @@
 import { type CallState, isTerminal } from '@countersign/kernel';
 import { CallEvent, type CallRecord, EnvelopeKind, sealTo, signEnvelope, subjects } from '@countersign/protocol';
+import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
 
 type EventFacts = Partial<Parameters<typeof CallEvent.fromPartial>[0]> & {
@@ -44,6 +45,8 @@ async function resultFor(gateway: Gateway, record: CallRecord): Promise<Uint8Arr
 export async function announce(gateway: Gateway, callId: string, code = ''): Promise<CallRecord | undefined> {
   const record = await gateway.audit.getCall('', callId);
   if (!record) return undefined;
+  const { state, host } = record;
+  gateway.logger.info({ call: callId, state, host, trace: traceId(record.traceparent) }, 'call state');
   const terminal = isTerminal(record.state as CallState);
   tellAgent(gateway, record.agent, {
     type: 'call.state',

@@ -79,6 +79,13 @@ function verdictOf(reply: ReviewReply): Verdict {
   };
 }
 
+/** The call's trace goes on in the Guardian's log. */
+function traced(traceparent: string): Metadata {
+  const metadata = new Metadata();
+  if (traceparent !== '') metadata.set('traceparent', traceparent);
+  return metadata;
+}
+
 /** Asks the Guardian. SECURITY: anything but an approval of category `reviewed` with a reason is a denial. */
 export async function reviewCall(
   gateway: Gateway,
@@ -88,8 +95,11 @@ export async function reviewCall(
 ): Promise<Verdict> {
   const request = await requestOf(gateway, session, call, evaluation);
   const reply = await new Promise<ReviewReply | undefined>((resolve) => {
-    gateway.guardian.review(request, new Metadata(), { deadline: Date.now() + DEADLINE_MS }, (error, answer) =>
-      resolve(error ? undefined : answer),
+    gateway.guardian.review(
+      request,
+      traced(call.submit.traceparent),
+      { deadline: Date.now() + DEADLINE_MS },
+      (error, answer) => resolve(error ? undefined : answer),
     );
   });
   return reply ? verdictOf(reply) : unanswered('it did not answer');

@@ -1,5 +1,6 @@
 import type { CallState } from '@countersign/kernel';
 import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
+import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
 import { maskLine, maskText } from '../masking.ts';
 import { callEntry, json } from '../record/entries.ts';
@@ -58,6 +59,12 @@ async function reject(gateway: Gateway, member: Member, submit: CallSubmit, refu
     return;
   }
   await announce(gateway, callId, refusal.code);
+}
+
+/** Trace id of a call for its entries. */
+function traceOf({ traceparent }: CallSubmit): { trace?: string } {
+  const trace = traceId(traceparent);
+  return trace === undefined ? {} : { trace };
 }
 
 const draftOf = (
@@ -163,7 +170,7 @@ async function record(
   };
   const received = entry('call.received', 'received', {
     ...context,
-    ...(call.submit.traceparent === '' ? {} : { trace: call.submit.traceparent }),
+    ...traceOf(call.submit),
   });
   if (outcome.effect === 'ask') {
     return gateway.audit.append({

@@ -1,5 +1,6 @@
 import { isSubjectToken } from '@countersign/kernel';
 import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionOpen } from '@countersign/protocol';
+import { childTraceparent } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
 import { cancelCall } from './cancel.ts';
 import { openSession } from './open-session.ts';
@@ -51,7 +52,7 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
   if (call.ok) {
     const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
     if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
-    await submitCall(gateway, member, submit);
+    await submitCall(gateway, member, { ...submit, traceparent: childTraceparent(submit.traceparent) });
     const waiting = tombstonesOf(gateway);
     const tombstone = waiting.get(`${id}/${submit.callId}`);
     waiting.delete(`${id}/${submit.callId}`);

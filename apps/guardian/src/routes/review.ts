@@ -1,5 +1,5 @@
 import type { GuardianServer } from '@countersign/protocol';
-import type { Logger } from '@countersign/service-kit';
+import { type Logger, traceId } from '@countersign/service-kit';
 import type { Reviewer } from '../review/reviewer.ts';
 
 /** `Review`: always answers with a reply. SECURITY: the log gets no text of the request and none of the model. */
@@ -10,6 +10,8 @@ export const reviewRoute =
     call.on('cancelled', () => left.abort());
     const reply = await reviewer.review(call.request, left.signal);
     const { approve, category, provider, model } = reply;
-    logger.info({ call: call.request.callId, approve, category, provider, model }, 'reviewed');
+    const [traceparent] = call.metadata.get('traceparent');
+    const trace = typeof traceparent === 'string' ? traceId(traceparent) : undefined;
+    logger.info({ call: call.request.callId, trace, approve, category, provider, model }, 'reviewed');
     callback(null, reply);
   };

@@ -14,7 +14,7 @@ import {
   ToolResult,
   WorkOrder,
 } from '@countersign/protocol';
-import type { Logger } from '@countersign/service-kit';
+import { type Logger, traceId } from '@countersign/service-kit';
 import type { Journal } from '../journal/journal.ts';
 import type { BeatWatch } from './beat-watch.ts';
 import { brokenPrecondition, executeTool, limitsOf } from './execute-tool.ts';
@@ -207,6 +207,8 @@ export class OrderRunner {
     const broken = await brokenPrecondition(tools, verified, limits.denyRead);
     if (broken) return this.reportUnstarted(order, 'refused', broken.code, broken.message);
     const startedAtMs = clock.now();
+    const trace = traceId(order.traceparent);
+    this.options.logger.info({ call: order.callId, order: order.orderId, tool: order.tool, trace }, 'order starts');
     if (hold.abort.signal.aborted) {
       return this.draining ? 'later' : this.reportUnstarted(order, 'withdrawn', '', STOPPED_UNSTARTED);
     }
