@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { FaultError } from '@countersign/kernel';
+import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
 import {
   AppendRequest,
@@ -26,6 +26,7 @@ import pg from 'pg';
 import type { AuditConfig } from './config.ts';
 import { connectWriter, migrate } from './db/connection.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
+import type { AuditStep } from './sequencer/audit-step.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
 import { Sequencer } from './sequencer/sequencer.ts';
 
@@ -108,16 +109,23 @@ function checkpointStore(
   client: pg.Client,
   sequencer: Sequencer,
   checkpointOf: (head: TreeHead) => string,
+  atStep: AtStep<AuditStep>,
 ): () => Promise<void> {
   let stored = -1;
   return async () => {
     const head = sequencer.head;
     if (head.size === stored) return;
     const insert = 'insert into audit.checkpoint values ($1, $2) on conflict (size) do nothing';
-    await client.query(insert, [head.size, checkpointOf(head)]);
+    const checkpoint = checkpointOf(head);
+    atStep('checkpoint.signed');
+    await client.query(insert, [head.size, checkpoint]);
+    atStep('checkpoint.stored');
     stored = head.size;
   };
 }
+
+/** What tests may put in place of the real clock and of passing each step. */
+export type AuditDependencies = { readonly now?: () => number; readonly atStep?: AtStep<AuditStep> };
 
 /**
  * Starts the audit service: migrations, take-over, entry 0, checkpoint, and only then serves. Crash-only: a database fault
@@ -126,7 +134,7 @@ function checkpointStore(
 export async function startAudit(
   config: AuditConfig,
   logger: Logger,
-  now: () => number = Date.now,
+  { now = Date.now, atStep = passEachStep }: AuditDependencies = {},
 ): Promise<RunningService & { port: number; sequencer: Sequencer }> {
   const crash = (error: unknown) => {
     logger.fatal({ err: error }, 'the record cannot be written; ending');
@@ -140,12 +148,12 @@ export async function startAudit(
   const client = await connectWriter(serveUrl, crash);
   const reader = openReader(serveUrl, logger);
   const state = await takeOver(client);
-  const options = { client, tenant: config.logName, receiptIdentity: identity, now, onFault: crash, ...state };
+  const options = { client, tenant: config.logName, receiptIdentity: identity, now, atStep, onFault: crash, ...state };
   const sequencer = new Sequencer(options);
   if (state.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
 
-  const storeCheckpoint = checkpointStore(client, sequencer, checkpointOf);
+  const storeCheckpoint = checkpointStore(client, sequencer, checkpointOf, atStep);
   await storeCheckpoint();
   const nats = await connectNats({
     url: config.natsUrl,

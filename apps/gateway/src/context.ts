@@ -1,8 +1,10 @@
+import type { AtStep } from '@countersign/kernel';
 import type { GuardianClient, Identity } from '@countersign/protocol';
 import type { Logger, NatsConnection } from '@countersign/service-kit';
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { Hosts } from './broker/hosts.ts';
 import type { EventHub } from './event-hub.ts';
+import type { GatewayStep } from './gateway-step.ts';
 import type { PolicyDesk } from './policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
@@ -27,6 +29,7 @@ export type Gateway = {
   /** Epoch of the newest verified beat. */
   readonly freezeEpoch: () => bigint;
   readonly now: () => number;
+  readonly atStep: AtStep<GatewayStep>;
   /** When this process began to serve. */
   readonly startedMs: number;
   readonly logger: Logger;

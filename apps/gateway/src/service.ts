@@ -1,3 +1,4 @@
+import { type AtStep, passEachStep } from '@countersign/kernel';
 import {
   Beat,
   consumers,
@@ -23,11 +24,12 @@ import { Hosts } from './broker/hosts.ts';
 import { startPullLoop } from './broker/pull-loop.ts';
 import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
 import { takeOutcome } from './calls/outcome.ts';
-import { sweepCalls } from './calls/sweep.ts';
+import { RESEND_MS, sweepCalls } from './calls/sweep.ts';
 import { takeMessage } from './calls/take-message.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
+import type { GatewayStep } from './gateway-step.ts';
 import { startHttp } from './http/server.ts';
 import { PolicyDesk } from './policy-desk.ts';
 import { AuditLog } from './record/audit-log.ts';
@@ -69,15 +71,17 @@ function followBroker(connection: NatsConnection, hosts: Hosts, auditKey: string
 function startSweep(gateway: Gateway): { stop: () => Promise<void> } {
   let round = Promise.resolve();
   let running = false;
-  const timer = setInterval(() => {
+  const sweep = (silentMs: number) => {
     if (running) return;
     running = true;
-    round = sweepCalls(gateway)
+    round = sweepCalls(gateway, silentMs)
       .catch((error: unknown) => gateway.logger.warn({ err: error }, 'sweep did not finish; the next round goes on'))
       .finally(() => {
         running = false;
       });
-  }, SWEEP_MS);
+  };
+  sweep(0);
+  const timer = setInterval(() => sweep(RESEND_MS), SWEEP_MS);
   return {
     stop: async () => {
       clearInterval(timer);
@@ -86,11 +90,14 @@ function startSweep(gateway: Gateway): { stop: () => Promise<void> } {
   };
 }
 
+/** What tests may put in place of the real clock and of passing each step. */
+export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
+
 /** Starts the gateway. Rejects when a key, the roster, the policy, the broker or the record is missing: nothing is served then. */
 export async function startGateway(
   config: GatewayConfig,
   logger: Logger,
-  now: () => number = Date.now,
+  { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
 ): Promise<RunningService & { port: number }> {
   const policy = new PolicyDesk(config.policy);
   const identity = await loadIdentity(config.identityFile);
@@ -122,6 +129,7 @@ export async function startGateway(
     broker: { connection, jetstream: jetstream(connection), manager },
     freezeEpoch: followBroker(connection, hosts, rosterKey(roster, 'audit').signKey, now),
     now,
+    atStep,
     startedMs: now(),
     logger,
   };

@@ -1,3 +1,4 @@
+import { passEachStep } from '@countersign/kernel';
 import { loadConfig, runService } from '@countersign/service-kit';
 import { runnerConfigSchema } from './config.ts';
 import { sandboxedTools } from './launcher/sandboxed-tools.ts';
@@ -12,6 +13,7 @@ await runService({
       tools: sandboxedTools(config),
       clock: { now: Date.now },
       logger,
+      atStep: passEachStep,
       onFault: (error) => {
         logger.fatal({ err: error }, 'journal cannot be written');
         process.exit(1);

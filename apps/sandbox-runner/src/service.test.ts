@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { passEachStep } from '@countersign/kernel';
 import {
   CallPayload,
   Control,
@@ -31,7 +32,13 @@ async function startHere(tools = shellTools): Promise<void> {
   const onFault = (error: unknown) => {
     throw error;
   };
-  service = await startRunner(fleet.config(), { tools, clock: { now: Date.now }, logger, onFault });
+  service = await startRunner(fleet.config(), {
+    tools,
+    clock: { now: Date.now },
+    logger,
+    atStep: passEachStep,
+    onFault,
+  });
 }
 
 beforeEach(async () => {

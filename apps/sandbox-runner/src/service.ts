@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import type { Clock } from '@countersign/kernel';
+import type { AtStep, Clock } from '@countersign/kernel';
 import { type Identity, type Roster, rosterKey, subjects } from '@countersign/protocol';
 import {
   connectNats,
@@ -21,6 +21,7 @@ import type { HostTools } from './work/host-tools.ts';
 import { OrderRunner } from './work/order-runner.ts';
 import { OutcomeOutbox } from './work/outcome-outbox.ts';
 import { Readiness } from './work/readiness.ts';
+import type { RunnerStep } from './work/runner-step.ts';
 import { WorkLoop } from './work/work-loop.ts';
 
 const FLUSH_MS = 2_000;
@@ -30,6 +31,7 @@ export type RunnerDependencies = {
   readonly tools: HostTools;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly atStep: AtStep<RunnerStep>;
   /** The runner cannot go on; its process must end. */
   readonly onFault: (error: unknown) => void;
 };
@@ -68,12 +70,12 @@ function listen(
 type Parts = Keys & RunnerDependencies & { config: RunnerConfig; connection: NatsConnection; journal: Journal };
 
 function buildParts(parts: Parts) {
-  const { config, connection, journal, identity, clock, logger, tools, auditKey } = parts;
+  const { config, connection, journal, clock, logger, tools, auditKey } = parts;
   const { host, masks, maxRunning } = config;
   const link = new BrokerLink(connection);
   const beats = new BeatWatch(auditKey, clock);
   const readiness = new Readiness({ tools, beats, isJournalFull: journal.isFull });
-  const outbox = new OutcomeOutbox({ connection, link, journal, identity, host, clock, logger });
+  const outbox = new OutcomeOutbox({ ...parts, link, host });
   const runner = new OrderRunner({
     ...parts,
     host,

@@ -1,3 +1,4 @@
+export { type AtStep, passEachStep } from './at-step.ts';
 export {
   CALL_STATES,
   CALL_TRANSITIONS,

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { passEachStep } from '@countersign/kernel';
 import { emptyTree, type TreeHead } from '@countersign/merkle';
 import { AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
 import { usePostgres } from '@countersign/testing';
@@ -49,6 +50,7 @@ async function open(head: TreeHead): Promise<void> {
     recordedMs: 0,
     receiptIdentity: await openIdentity(await createIdentity('audit', 'audit')),
     now: () => 1_000,
+    atStep: passEachStep,
     onFault: (error) => faults.push(error),
   });
 }

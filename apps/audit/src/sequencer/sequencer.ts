@@ -1,7 +1,9 @@
+import type { AtStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
 import { AppendRefusal, AppendReply, type AppendRequest, type Identity } from '@countersign/protocol';
 import type pg from 'pg';
 import { PARTITION_ENTRIES } from '../db/migrations.ts';
+import type { AuditStep } from './audit-step.ts';
 import { commitBatch } from './batch.ts';
 import { BatchBuilder } from './batch-builder.ts';
 import { checkRequest, weightOf } from './check-request.ts';
@@ -28,6 +30,7 @@ export type SequencerOptions = {
   readonly recordedMs: number;
   readonly receiptIdentity: Identity;
   readonly now: () => number;
+  readonly atStep: AtStep<AuditStep>;
   /** Told once when a commit failed; the process must end (crash-only), because memory is ahead of the database. */
   readonly onFault: (error: unknown) => void;
 };
@@ -72,6 +75,7 @@ export class Sequencer {
       return refused(request, 'busy', 'too many appends wait; send again');
     const wrong = checkRequest(request);
     if (wrong !== undefined) return refused(request, 'invalid', wrong);
+    this.#options.atStep('append.received');
     return new Promise((resolve) => {
       this.#waiting.push({ request, bytes, resolve });
       this.#waitingBytes += bytes;
@@ -132,12 +136,15 @@ export class Sequencer {
         ...(request.sessionVersion === 0n ? [] : [`session/${request.sessionId}`]),
       ]),
     });
+    this.#options.atStep('batch.loaded');
     const building = new BatchBuilder(this.#options, cold, this.#head, Math.max(this.#recordedMs, this.#options.now()));
     const replies = requests.map((request) => building.add(request));
     const batch = building.batch();
     if (batch.entries.length > 0) {
       await this.#makePartitions(batch.head.size);
+      this.#options.atStep('batch.judged');
       await commitBatch(this.#options.client, batch);
+      this.#options.atStep('batch.committed');
       this.commits += 1;
       this.#head = batch.head;
       this.#recordedMs = batch.recordedMs;
@@ -146,5 +153,6 @@ export class Sequencer {
       const reply = replies[at];
       if (reply) resolve(reply);
     });
+    this.#options.atStep('batch.answered');
   }
 }

@@ -90,7 +90,7 @@ export function addStartCommand(program: Command): void {
       const show = output(options.json);
       const { promise: stopped, resolve } = Promise.withResolvers<void>();
       for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve());
-      const installation = await startInstallation(dataRoot(command), show.say, stopped);
+      const installation = await startInstallation(dataRoot(command), show.say, { interrupted: stopped });
       try {
         sayAccounts(installation, show);
         await enrolSamples(installation);

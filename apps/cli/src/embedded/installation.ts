@@ -76,11 +76,12 @@ function serviceSpec(
   name: ServiceName,
   config: string,
   isReady: ServiceSpec['isReady'],
+  main: readonly string[] = [],
 ): ServiceSpec {
   return {
     name,
     command: process.execPath,
-    args: [path.join(installationPath(), 'apps', ROOMS[name], 'src/main.ts')],
+    args: main.length > 0 ? main : [path.join(installationPath(), 'apps', ROOMS[name], 'src/main.ts')],
     env: {
       PATH: process.env.PATH ?? '/usr/bin:/bin',
       HOME: process.env.HOME ?? '/',
@@ -94,7 +95,12 @@ function serviceSpec(
   };
 }
 
-async function startServices(supervisor: Supervisor, data: DataFolder, keys: Keys, say: (line: string) => void) {
+async function startServices(
+  supervisor: Supervisor,
+  data: DataFolder,
+  keys: Keys,
+  { say, mains }: { say: (line: string) => void; mains: Mains },
+) {
   const ports = await choosePorts();
   say('database: preparing');
   const password = await preparePostgres(data);
@@ -106,10 +112,10 @@ async function startServices(supervisor: Supervisor, data: DataFolder, keys: Key
   const specs: ServiceSpec[] = [
     postgresSpec(data, ports.postgres),
     natsSpec(data, keys, ports.nats),
-    serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit)),
+    serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit), mains.audit),
     serviceSpec(data, 'guardian', configs.guardian, grpcReady(ports.guardian)),
-    serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady()),
-    serviceSpec(data, 'runner', configs.runner, async () => true),
+    serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady(), mains.gateway),
+    serviceSpec(data, 'runner', configs.runner, async () => true, mains.runner),
   ];
   for (const spec of specs) {
     const before = Date.now();
@@ -121,6 +127,16 @@ async function startServices(supervisor: Supervisor, data: DataFolder, keys: Key
   return { endpoints, client };
 }
 
+/** Command lines that crash tests run in place of a service's own. */
+type Mains = Readonly<Partial<Record<ServiceName, readonly string[]>>>;
+
+export type InstallationOptions = {
+  readonly interrupted?: Promise<void>;
+  readonly mains?: Mains;
+  /** Longest wait before a service that ended is started again. */
+  readonly longestRestartMs?: number;
+};
+
 /**
  * Starts everything on loopback, on free ports. Stops what it started and rejects when a service is not ready or
  * `interrupted` resolves first.
@@ -128,18 +144,18 @@ async function startServices(supervisor: Supervisor, data: DataFolder, keys: Key
 export async function startInstallation(
   dataRoot: string,
   say: (line: string) => void,
-  interrupted: Promise<void> = new Promise(() => undefined),
+  { interrupted, mains = {}, longestRestartMs }: InstallationOptions = {},
 ): Promise<Installation> {
   const data = openDataFolder(dataRoot);
   const pidFile = path.join(data.private, 'run/processes.json');
   const orphans = await stopOrphans(pidFile);
   if (orphans.length > 0) say(`stopped what a killed run left: ${orphans.join(', ')}`);
   const keys = await openKeys(data);
-  const supervisor = createSupervisor(pidFile, say);
+  const supervisor = createSupervisor(pidFile, say, longestRestartMs);
   let starting = true;
-  void interrupted.then(() => (starting ? supervisor.stopAll() : undefined));
+  void interrupted?.then(() => (starting ? supervisor.stopAll() : undefined));
   try {
-    const started = await startServices(supervisor, data, keys, say);
+    const started = await startServices(supervisor, data, keys, { say, mains });
     starting = false;
     return { data, keys, ...started, stop: supervisor.stopAll };
   } catch (error) {

@@ -70,8 +70,15 @@ async function waitForEnd(child: ChildProcess, deadlineMs: number): Promise<bool
   return hasEnded(child);
 }
 
-/** A supervisor that records its children in `pidFile`. `report` is told of crashes and restarts. */
-export function createSupervisor(pidFile: string, report: (line: string) => void): Supervisor {
+/**
+ * A supervisor that records its children in `pidFile`. `report` is told of crashes and restarts. The wait before a restart
+ * doubles up to `longestRestartMs` and begins anew after 30 s of steady work.
+ */
+export function createSupervisor(
+  pidFile: string,
+  report: (line: string) => void,
+  longestRestartMs = LONGEST_RESTART_MS,
+): Supervisor {
   const services: Supervised[] = [];
   let stopping = false;
 
@@ -94,7 +101,7 @@ export function createSupervisor(pidFile: string, report: (line: string) => void
       if (Date.now() - service.startedAtMs > STEADY_MS) service.restartMs = FIRST_RESTART_MS;
       report(`${spec.name} ended (${signal ?? `exit ${code}`}); again in ${service.restartMs} ms, log ${spec.logFile}`);
       setTimeout(() => restart(service), service.restartMs);
-      service.restartMs = Math.min(service.restartMs * 2, LONGEST_RESTART_MS);
+      service.restartMs = Math.min(service.restartMs * 2, longestRestartMs);
     });
   };
 

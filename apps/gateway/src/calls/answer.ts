@@ -36,6 +36,7 @@ export async function answerCall(
   if (record.principal === by.name)
     return err({ code: ERROR_CODES.forbidden, message: 'nobody may decide on a call made for himself' });
   if (record.state !== 'pending') return lost(record);
+  gateway.atStep('answer.taken');
   const nowMs = gateway.now();
   const approves = answer.answer === 'approve';
   const reason = maskText(answer.reason);
@@ -73,6 +74,7 @@ export async function answerCall(
       ? lost(now)
       : err({ code: ERROR_CODES.auditUnavailable, message: reply.refusal.message });
   }
+  gateway.atStep('answer.recorded');
   if (approves)
     await publishRecorded(gateway, callId).catch((error: unknown) =>
       gateway.logger.warn({ err: error, call: callId }, 'order will be sent by the sweep'),

@@ -65,6 +65,7 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
   const body = WorkOrder.encode(order).finish();
   const message = signEnvelope(gateway.identity, { kind: EnvelopeKind.ORDER, subject, body, nowMs: gateway.now() });
   await gateway.broker.jetstream.publish(subject, message);
+  gateway.atStep('order.published');
 }
 
 /** Publishes the order of a call that is recorded as dispatched. Does nothing in any other state. */

@@ -37,8 +37,12 @@ function newSteps(record: CallRecord, outcome: Outcome): { type: string; state: 
 async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outcome): Promise<void> {
   const steps = newSteps(record, outcome);
   const last = steps.at(-1);
-  if (!last) return;
   const { callId } = record;
+  // A repeated report: the gateway that recorded it may have died before it told the agent.
+  if (!last) {
+    await announce(gateway, callId, outcome.code);
+    return;
+  }
   const nowMs = gateway.now();
   const ran = steps.some(({ state }) => state === 'running');
   const differs =
@@ -77,6 +81,7 @@ async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outc
       { code: reply.refusal.code, call: callId },
       'outcome was not recorded; the record has moved on',
     );
+  gateway.atStep('outcome.recorded');
   await announce(gateway, callId, outcome.code);
 }
 
@@ -105,6 +110,8 @@ export async function takeOutcome(gateway: Gateway, subject: string, bytes: Uint
       'outcome is not about an order of this host',
     );
   }
+  gateway.atStep('outcome.taken');
   await recordOutcome(gateway, record, outcome);
+  gateway.atStep('outcome.announced');
   sendControl(gateway, id, { action: 'recorded', callId: outcome.callId, orderId: outcome.orderId, reason: '' });
 }

@@ -210,6 +210,7 @@ async function findSession(gateway: Gateway, member: Member, sessionId: string):
  * record already is answered from it. Rejects only when the record cannot be reached; the message then comes again.
  */
 export async function submitCall(gateway: Gateway, member: Member, submit: CallSubmit): Promise<void> {
+  gateway.atStep('call.taken');
   const known = await gateway.audit.getCall('', submit.callId);
   if (known && known.agent !== member.id) {
     const { callId, sessionId } = submit;
@@ -250,8 +251,10 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     gateway.logger.info({ code: reply.refusal.code, call: submit.callId }, 'decision was not recorded; deciding again');
     throw new Error('decision was not recorded');
   }
+  gateway.atStep('call.recorded');
   if (reply.receipt) await publishRecorded(gateway, submit.callId);
   await announce(gateway, submit.callId);
+  gateway.atStep('call.announced');
 }
 
 /** States in which nothing has run and a cancel ends the call at once. */

@@ -9,7 +9,7 @@ const PAGE = 500;
 /** How long after an order's end a report may still come. */
 const GRACE_MS = 60_000;
 /** A dispatched call is sent again when it was silent for this long. */
-const RESEND_MS = 15_000;
+export const RESEND_MS = 15_000;
 
 async function close(
   gateway: Gateway,
@@ -36,11 +36,11 @@ async function close(
   if (record.state === 'pending') gateway.hub.emit('approval_resolved', { callId, state: step.state });
 }
 
-async function sweepDispatched(gateway: Gateway, record: CallRecord): Promise<void> {
+async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: number): Promise<void> {
   const nowMs = gateway.now();
   const expiresMs = Number(record.orderExpiresAtMs);
   if (nowMs < expiresMs) {
-    if (nowMs - Number(record.updatedMs) > RESEND_MS) await publishRecorded(gateway, record.callId);
+    if (nowMs - Number(record.updatedMs) > silentMs) await publishRecorded(gateway, record.callId);
     return;
   }
   const timeoutMs = readView(record.view)?.obligations.timeout_ms ?? 0;
@@ -51,15 +51,16 @@ async function sweepDispatched(gateway: Gateway, record: CallRecord): Promise<vo
 
 /**
  * One round over unfinished calls: waiting ones past their deadline expire without an approver, dispatched ones are sent
- * again as the same order, and those without a report by expiry and grace are closed as interrupted.
+ * again as the same order when silent for `silentMs`, and those without a report by expiry and grace are closed as
+ * interrupted. A starting gateway passes 0, because its predecessor may have died between record and publish.
  */
-export async function sweepCalls(gateway: Gateway): Promise<void> {
+export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promise<void> {
   let pageToken = '';
   do {
     const page = await gateway.audit.listCalls(['received', 'pending', 'approved', 'dispatched'], PAGE, pageToken);
     for (const record of page.calls) {
       const late = gateway.now() > Number(record.deadlineMs);
-      if (record.state === 'dispatched') await sweepDispatched(gateway, record);
+      if (record.state === 'dispatched') await sweepDispatched(gateway, record, silentMs);
       else if (late)
         await close(gateway, record, {
           type: 'approval.expired',

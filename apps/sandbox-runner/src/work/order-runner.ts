@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock } from '@countersign/kernel';
+import type { AtStep, Clock } from '@countersign/kernel';
 import {
   CallPayload,
   EnvelopeKind,
@@ -19,6 +19,7 @@ import type { Journal } from '../journal/journal.ts';
 import type { BeatWatch } from './beat-watch.ts';
 import { brokenPrecondition, executeTool, limitsOf } from './execute-tool.ts';
 import type { HostTools } from './host-tools.ts';
+import type { RunnerStep } from './runner-step.ts';
 import type { RunEnd } from './tool-result.ts';
 import { type OrderRefusal, startRefusal, type VerifiedOrder, verifyOrder } from './verify-order.ts';
 
@@ -45,6 +46,7 @@ export type OrderRunnerOptions = {
   readonly unready: () => string;
   /** The journal has a new outcome. */
   readonly outcomeReady: (orderId: string) => void;
+  readonly atStep: AtStep<RunnerStep>;
   readonly logger: Logger;
 };
 
@@ -146,6 +148,7 @@ export class OrderRunner {
 
   private async judge(order: WorkOrder, envelope: OpenedEnvelope, hold: InHand): Promise<Handling> {
     const { host, auditKey, journal, beats, clock } = this.options;
+    this.options.atStep('order.taken');
     const payload = await this.openPayload(order);
     for (;;) {
       const knowsOrder = journal.entry(order.orderId) !== undefined;
@@ -214,6 +217,7 @@ export class OrderRunner {
     }
     const late = startRefusal(verified, beats.current(), startedAtMs);
     if (late) return late.action === 'wait' ? 'later' : this.refuse(order, late);
+    this.options.atStep('order.verified');
     await journal.started({
       order_id: order.orderId,
       call_id: order.callId,
@@ -221,7 +225,9 @@ export class OrderRunner {
       at_ms: startedAtMs,
       expires_at_ms: Number(order.expiresAtMs),
     });
+    this.options.atStep('start.journalled');
     const end = await executeTool(tools, verified.call, limits);
+    this.options.atStep('tool.ended');
     const states = [
       { state: 'running', atMs: startedAtMs },
       { state: end.state, atMs: clock.now() },
@@ -251,6 +257,7 @@ export class OrderRunner {
     });
     const bytes = Outcome.encode(outcome).finish();
     await journal.finished(order.orderId, bytes, clock.now(), Number(order.expiresAtMs));
+    this.options.atStep('end.journalled');
     outcomeReady(order.orderId);
   }
 }

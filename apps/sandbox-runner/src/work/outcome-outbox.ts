@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock } from '@countersign/kernel';
+import type { AtStep, Clock } from '@countersign/kernel';
 import { EnvelopeKind, type Identity, STREAMS, signEnvelope, subjects } from '@countersign/protocol';
 import type { Logger, NatsConnection } from '@countersign/service-kit';
 import { type JetStreamClient, jetstream } from '@nats-io/jetstream';
 import type { Journal } from '../journal/journal.ts';
 import type { BrokerLink } from './broker-link.ts';
+import type { RunnerStep } from './runner-step.ts';
 
 const PUBLISH_TIMEOUT_MS = 5_000;
 const TICK_MS = 250;
@@ -20,6 +21,7 @@ export type OutboxOptions = {
   readonly host: string;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly atStep: AtStep<RunnerStep>;
 };
 
 type Pending = { attempts: number; dueMs: number; underWay: boolean };
@@ -58,6 +60,7 @@ export class OutcomeOutbox {
     const { journal, clock } = this.options;
     if (!this.pending.delete(orderId)) return;
     await journal.acknowledged(orderId, clock.now());
+    this.options.atStep('outcome.acknowledged');
   }
 
   /** Sends for at most `withinMs` more; what is left stays in the journal. */
@@ -93,6 +96,7 @@ export class OutcomeOutbox {
     item.attempts += 1;
     const subject = subjects.outcome(host);
     const message = { kind: EnvelopeKind.OUTCOME, subject, body: entry.outcome, nowMs: clock.now() };
+    this.options.atStep('outcome.sending');
     try {
       const expect = { streamName: STREAMS.outcomes };
       await this.client.publish(subject, signEnvelope(identity, message), { timeout: PUBLISH_TIMEOUT_MS, expect });

@@ -1,3 +1,4 @@
+import { passEachStep } from '@countersign/kernel';
 import { loadConfig, runService } from '@countersign/service-kit';
 import { runnerConfigSchema } from '../../config.ts';
 import { startRunner } from '../../service.ts';
@@ -8,5 +9,11 @@ await runService({
   name: 'runner',
   logLevel: config.logLevel,
   start: (logger) =>
-    startRunner(config, { tools: shellTools, clock: { now: Date.now }, logger, onFault: () => process.exit(1) }),
+    startRunner(config, {
+      tools: shellTools,
+      clock: { now: Date.now },
+      logger,
+      atStep: passEachStep,
+      onFault: () => process.exit(1),
+    }),
 });

@@ -1,0 +1,11 @@
+/** Where a call stands inside the gateway, in the order of the road: what is durable at each differs. */
+export type GatewayStep =
+  | 'call.taken'
+  | 'call.recorded'
+  | 'order.published'
+  | 'call.announced'
+  | 'answer.taken'
+  | 'answer.recorded'
+  | 'outcome.taken'
+  | 'outcome.recorded'
+  | 'outcome.announced';
