@@ -12,12 +12,14 @@ export type ControlOptions = {
   readonly stop: (orderId: string, callId: string, reason: string) => void;
   /** The control plane has the outcome of this order. */
   readonly recorded: (orderId: string) => Promise<void>;
+  /** Scopes are frozen from now on; the next beat says the rest. */
+  readonly freeze: (epoch: bigint, scopes: readonly string[]) => void;
   readonly logger: Logger;
 };
 
 /** Takes messages of the control subject: signed by a gateway, at most 30 s old, each with a higher number than the last. */
 export function controlRoute(options: ControlOptions): (bytes: Uint8Array, deliveredOn: string) => void {
-  const { host, isGateway, clock, stop, recorded, logger } = options;
+  const { host, isGateway, clock, stop, recorded, freeze, logger } = options;
   const guard = new SequenceGuard();
   return (bytes, deliveredOn) => {
     if (deliveredOn !== subjects.control(host)) return;
@@ -36,6 +38,7 @@ export function controlRoute(options: ControlOptions): (bytes: Uint8Array, deliv
       const control = Control.decode(opened.value.body);
       if (control.action === 'stop') stop(control.orderId, control.callId, control.reason);
       else if (control.action === 'recorded') void recorded(control.orderId).catch(() => undefined);
+      else if (control.action === 'freeze') freeze(control.freezeEpoch, control.frozenScopes);
       else logger.warn({ action: control.action.slice(0, 32) }, 'control action is not known');
     } catch {
       logger.warn({ code: 'malformed' }, 'control message is refused');

@@ -17,6 +17,8 @@ export type HeartbeatOptions = {
   readonly version: string;
   readonly running: () => number;
   readonly selfTest: () => SelfTest;
+  /** Newest freeze epoch that this host keeps to; reporting it is the host's confirmation. */
+  readonly freezeEpoch: () => bigint;
   /** Why nothing may start; empty when the host is ready. */
   readonly unready: () => string;
 };
@@ -41,6 +43,7 @@ export function startHeartbeat(options: HeartbeatOptions): () => void {
       journalId: options.journalId,
       home: options.home,
       atMs: BigInt(nowMs),
+      freezeEpoch: options.freezeEpoch(),
     }).finish();
     sequence += 1n;
     connection.publish(

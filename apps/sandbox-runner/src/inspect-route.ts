@@ -66,7 +66,7 @@ async function replyTo(options: InspectOptions, request: InspectRequest): Promis
   const sealedDiff = seal
     ? await sealTo(options.controlSealKey, new TextEncoder().encode(diff), callId)
     : new Uint8Array();
-  return { callId, nonce, paths: [...paths], sealedDiff, errorCode: '', errorMessage: '' };
+  return InspectReply.fromPartial({ callId, nonce, paths: [...paths], sealedDiff });
 }
 
 function readRequest(

@@ -170,7 +170,9 @@ type ControlMessage = { sequence: bigint; action?: string; by?: 'stranger'; ageM
 
 function control({ orderId, callId }: { orderId: string; callId: string }, more: ControlMessage) {
   const subject = subjects.control(HOST);
-  const body = Control.encode({ action: more.action ?? 'stop', orderId, callId, reason: 'asked to' }).finish();
+  const body = Control.encode(
+    Control.fromPartial({ action: more.action ?? 'stop', orderId, callId, reason: 'asked to' }),
+  ).finish();
   const nowMs = Date.now() - (more.ageMs ?? 0);
   const signer = fleet.keys[more.by ?? 'gateway'];
   const { sequence } = more;
@@ -232,6 +234,7 @@ async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array): Promise<U
   const body = InspectRequest.encode({
     callId: 'call_1',
     nonce,
+    policyFiles: false,
     tool: 'write',
     project: fleet.folder,
     sealedPayload: await sealTo(fleet.keys.host.sealPublicKey, payload, 'call_1'),

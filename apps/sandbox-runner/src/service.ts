@@ -94,7 +94,8 @@ function listenToAll(parts: Parts, { beats, runner, outbox }: ReturnType<typeof 
   const { host, masks } = config;
   const stop = (orderId: string, callId: string, reason: string) => runner.stop(orderId, callId, reason);
   const recorded = (orderId: string) => outbox.acknowledge(orderId);
-  const control = controlRoute({ ...parts, host, stop, recorded });
+  const freeze = (epoch: bigint, scopes: readonly string[]) => beats.hold(epoch, scopes);
+  const control = controlRoute({ ...parts, host, stop, recorded, freeze });
   const inspect = inspectRoute({ ...parts, host, masks });
   listen(connection, subjects.beat(), ({ data }) => beats.take(data));
   listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
@@ -127,7 +128,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
   });
   const parts: Parts = { ...keys, ...dependencies, config, connection, journal };
   const built = buildParts(parts);
-  const { link, readiness, outbox, runner, loop } = built;
+  const { link, beats, readiness, outbox, runner, loop } = built;
   await runner.reportInterrupted();
   listenToAll(parts, built);
   outbox.start();
@@ -142,6 +143,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
     running: () => runner.running,
     selfTest: () => readiness.selfTest(),
     unready: () => readiness.reason(),
+    freezeEpoch: () => beats.freezeEpoch(),
   });
   loop.start();
   return {

@@ -61,7 +61,7 @@ async function outcomeOf(link: Link, event: CallEvent): Promise<CallOutcome> {
 async function submission(link: Link, callId: string, request: CallRequest): Promise<Uint8Array> {
   const args = encode(JSON.stringify(request.args));
   const payload = CallPayload.encode({ salt: randomBytes(32), arguments: args }).finish();
-  const body = CallSubmit.encode({
+  const submit = CallSubmit.fromPartial({
     callId,
     sessionId: request.session,
     tool: request.tool,
@@ -71,8 +71,8 @@ async function submission(link: Link, callId: string, request: CallRequest): Pro
     tighten: request.tighten ?? '',
     tightenSource: request.tighten ? link.identity.id : '',
     traceparent: request.traceparent ?? '',
-  }).finish();
-  return link.sign(EnvelopeKind.CALL, link.callSubject, body);
+  });
+  return link.sign(EnvelopeKind.CALL, link.callSubject, CallSubmit.encode(submit).finish());
 }
 
 /** Submits a call and follows it to its end. Resolves after the first sending. */

@@ -24,7 +24,7 @@ export async function openSession(
   request: SessionRequest,
 ): Promise<Result<{ sessionId: string }, SessionRefused>> {
   const sessionId = request.sessionId ?? makeId('ses', Date.now(), randomBytes);
-  const body = SessionOpen.encode({
+  const open = SessionOpen.fromPartial({
     sessionId,
     project: request.project,
     host: request.host,
@@ -33,7 +33,8 @@ export async function openSession(
     modelName: request.modelName ?? '',
     permissionMode: request.permissionMode ?? '',
     approvalMode: request.approvalMode ?? '',
-  }).finish();
+  });
+  const body = SessionOpen.encode(open).finish();
   const message = link.sign(EnvelopeKind.SESSION, link.callSubject, body);
   const { promise, resolve, reject } = Promise.withResolvers<Result<{ sessionId: string }, SessionRefused>>();
   const unfollow = link.follow({

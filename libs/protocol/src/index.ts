@@ -21,6 +21,7 @@ export {
   CallRecord,
   Document,
   DocumentDraft,
+  DocumentVersion,
   EntryDraft,
   EntryReceipt,
   ExportChunk,
@@ -40,7 +41,10 @@ export {
   CallCancel,
   CallEvent,
   CallPayload,
+  CallReport,
   CallSubmit,
+  Lease,
+  SessionCommand,
   SessionOpen,
   ToolResult,
 } from './gen/countersign/v1/call.ts';
@@ -61,6 +65,7 @@ export {
   Obligations,
   Outcome,
   PathFact,
+  PolicyFile,
   Precondition,
   Receipt,
   StateReport,
@@ -75,6 +80,7 @@ export {
   rawPublicKey,
   verifySignature,
 } from './identity.ts';
+export { type OrderTerms, termsDigest } from './order-terms.ts';
 export { signReceipt, verifyReceipt } from './receipt.ts';
 export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';

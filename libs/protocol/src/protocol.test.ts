@@ -104,6 +104,7 @@ describe('receipts and digests', () => {
     leafHash: new Uint8Array(32),
     decidedBy: 'human',
     assertionsDigest: new Uint8Array(),
+    termsDigest: new Uint8Array(32),
   });
 
   test.each([
@@ -115,6 +116,7 @@ describe('receipts and digests', () => {
     ['logIndex', 8n],
     ['decidedBy', 'rule'],
     ['assertionsDigest', new Uint8Array([1])],
+    ['termsDigest', new Uint8Array(32).fill(1)],
   ])('a receipt with another `%s` does not verify', (field, value) => {
     const receipt = signReceipt(alice, fields());
     expect(verifyReceipt(receipt, alice.publicKey)).toBe(true);

@@ -3,7 +3,7 @@ import type { Receipt } from './gen/countersign/v1/work.ts';
 import { type Identity, verifySignature } from './identity.ts';
 
 const signedBytes = (receipt: Receipt): Uint8Array =>
-  lengthPrefixed('countersign/receipt/v1', [
+  lengthPrefixed('countersign/receipt/v2', [
     receipt.callId,
     receipt.orderId,
     receipt.host,
@@ -14,6 +14,7 @@ const signedBytes = (receipt: Receipt): Uint8Array =>
     receipt.decidedBy,
     receipt.assertionsDigest,
     receipt.issuer,
+    receipt.termsDigest,
   ]);
 
 /** Signs that a decision and its dispatch are durable. Only the audit service calls this, and only after COMMIT. */

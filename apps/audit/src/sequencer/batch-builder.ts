@@ -43,6 +43,7 @@ export class BatchBuilder {
     const judged = judge(request, {
       call: (callId) => this.#calls.get(callId) ?? this.#cold.calls.get(callId),
       documentVersion: (kind, key) => this.#cold.documents.get(`${kind}/${key}`) ?? 0n,
+      hasEntry: (id) => this.#cold.entries.has(id),
       freezeEpoch: this.#options.freezeEpoch,
       nowMs: this.#recordedMs,
     });

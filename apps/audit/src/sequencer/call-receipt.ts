@@ -14,5 +14,6 @@ export function receiptOf(call: CallMemory, identity: Identity): Receipt | undef
     leafHash: Buffer.from(call.decision.leafHash, 'hex'),
     decidedBy: call.record.decidedBy,
     assertionsDigest: Buffer.from(call.decision.assertionsDigest, 'hex'),
+    termsDigest: call.record.termsDigest,
   });
 }

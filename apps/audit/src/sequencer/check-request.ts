@@ -98,6 +98,10 @@ export function checkRequest(request: AppendRequest): string | undefined {
     return 'a request changes each document once';
   if (new Set(entries.map(({ callId }) => callId).filter((callId) => callId !== '')).size > 1)
     return 'a request is about one call';
+  if (request.expected.length > MAX_DOCUMENTS || !request.expected.every(({ kind, key }) => isKey(kind) && isKey(key)))
+    return `a request names at most ${MAX_DOCUMENTS} documents, as plain text`;
+  if (request.grants.length > MAX_DOCUMENTS || !request.grants.every((grant) => isKey(grant)))
+    return `a request names at most ${MAX_DOCUMENTS} grants, as plain text`;
   if (!isKey(request.sessionId)) return 'session id is too long or not plain text';
   if (call && !(isCallId(call.callId) && isKey(call.agent) && isKey(call.sessionId)))
     return 'call id, agent or session id is empty, too long or not plain text';

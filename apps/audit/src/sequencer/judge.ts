@@ -8,6 +8,7 @@ import { checkAfterEnd, checkClosed, checkEntryRules } from './entry-rules.ts';
 export type JudgeView = {
   readonly call: (callId: string) => CallMemory | undefined;
   readonly documentVersion: (kind: string, key: string) => bigint;
+  readonly hasEntry: (id: string) => boolean;
   readonly freezeEpoch: bigint;
   readonly nowMs: number;
 };
@@ -16,7 +17,10 @@ export type JudgeView = {
 export type Judged = { readonly ok: true; readonly calls: Map<string, CallMemory> };
 export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
 
-const DOCUMENT_KINDS = new Set(['member', 'session']);
+const DOCUMENT_KINDS = new Set(['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants']);
+
+/** Ids of the two entries of a grant's life: it ends once, revoked or expired. */
+export const grantEntry = (grant: string, end: 'created' | 'ended'): string => `ent_${grant}_grant.${end}_1`;
 
 const refuse = (code: string, message: string, call?: CallMemory): Refused => ({
   ok: false,
@@ -38,6 +42,22 @@ function checkDocuments(request: AppendRequest, view: JudgeView): Refused | unde
   }
   if (request.sessionVersion !== 0n && view.documentVersion('session', request.sessionId) !== request.sessionVersion) {
     return refuse('stale_session', 'session changed after the decision; decide again');
+  }
+  return checkBasis(request, view);
+}
+
+const staleCode = (kind: string): string =>
+  kind === 'session' || kind === 'grants' ? `stale_${kind}` : 'stale_policy';
+
+/** What the decision stood on: documents at their versions, and grants that are still alive. */
+function checkBasis(request: AppendRequest, view: JudgeView): Refused | undefined {
+  for (const { kind, key, version } of request.expected) {
+    if (view.documentVersion(kind, key) !== version)
+      return refuse(staleCode(kind), `${kind} \`${key}\` changed after the decision; decide again`);
+  }
+  for (const grant of request.grants) {
+    if (!view.hasEntry(grantEntry(grant, 'created')) || view.hasEntry(grantEntry(grant, 'ended')))
+      return refuse('stale_grants', `grant \`${grant}\` has ended; decide again`);
   }
   return undefined;
 }
@@ -96,7 +116,12 @@ function moved(call: CallMemory, state: string, request: AppendRequest, nowMs: n
       updatedMs: BigInt(nowMs),
       ...(decides ? { decidedBy: request.decidedBy, decidedByName: request.decidedByName } : {}),
       ...(dispatches
-        ? { orderId: request.orderId, orderHost: request.orderHost, orderExpiresAtMs: request.orderExpiresAtMs }
+        ? {
+            orderId: request.orderId,
+            orderHost: request.orderHost,
+            orderExpiresAtMs: request.orderExpiresAtMs,
+            termsDigest: request.termsDigest,
+          }
         : {}),
       ...(request.reason === '' ? {} : { reason: request.reason }),
     },

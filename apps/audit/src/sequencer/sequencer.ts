@@ -8,6 +8,7 @@ import { commitBatch } from './batch.ts';
 import { BatchBuilder } from './batch-builder.ts';
 import { checkRequest, weightOf } from './check-request.ts';
 import { loadCold } from './cold-state.ts';
+import { grantEntry } from './judge.ts';
 
 const MAX_BATCH_ENTRIES = 500;
 const MAX_BATCH_BYTES = 16 * 1_048_576;
@@ -129,10 +130,16 @@ export class Sequencer {
     const drafts = requests.flatMap((request) => request.entries);
     const cold = await loadCold(this.#options.client, {
       calls: [...new Set(drafts.map((draft) => draft.callId).filter((id) => id !== ''))],
-      entries: drafts.map((draft) => draft.id),
+      entries: [
+        ...drafts.map((draft) => draft.id),
+        ...requests.flatMap(({ grants }) =>
+          grants.flatMap((grant) => [grantEntry(grant, 'created'), grantEntry(grant, 'ended')]),
+        ),
+      ],
       streams: [...new Set(drafts.map((draft) => draft.stream))],
       documents: requests.flatMap((request) => [
         ...request.documents.map((draft) => `${draft.kind}/${draft.key}`),
+        ...request.expected.map(({ kind, key }) => `${kind}/${key}`),
         ...(request.sessionVersion === 0n ? [] : [`session/${request.sessionId}`]),
       ]),
     });

@@ -45,7 +45,9 @@ export async function inspect(
   const subject = subjects.inspect(host.id);
   const { callId, tool, project, pathsOnly } = call;
   const sealedPayload = await sealTo(host.seal_key, call.payload, callId);
-  const body = InspectRequest.encode({ callId, nonce, tool, project, sealedPayload, pathsOnly }).finish();
+  const body = InspectRequest.encode(
+    InspectRequest.fromPartial({ callId, nonce, tool, project, sealedPayload, pathsOnly }),
+  ).finish();
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
   let data: Uint8Array;
   try {

@@ -6,6 +6,7 @@ import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
 import { resumeReviews } from './guardian.ts';
+import { readView } from './view.ts';
 
 export type Answer = { readonly answer: 'approve' | 'deny'; readonly reason: string; readonly viewDigest: string };
 export type AnswerRefusal = {
@@ -50,7 +51,8 @@ export async function answerCall(
   const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
   const decided = entry('decision', approves ? 'approved' : 'denied', { decision, approver });
   const answered = entry('approval.answered', '', { approver, detail: { answer: answer.answer } });
-  const order = approves ? newOrder(gateway, record.host) : undefined;
+  const view = readView(record.view);
+  const order = approves && view ? newOrder(gateway, record.host, view) : undefined;
   const reply = await gateway.audit.append({
     entries: [
       answered,

@@ -11,16 +11,17 @@ import {
   WorkOrder,
 } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
-import { readView } from './view.ts';
+import { orderTerms, readView, type View, viewTermsDigest } from './view.ts';
 
 /** An order may start for this long after it was handed out. */
 export const ORDER_VALID_MS = 120_000;
 
-/** Identifiers of a dispatch, chosen before the append that records it. */
-export const newOrder = (gateway: Gateway, host: string) => ({
+/** Identifiers and terms of a dispatch, chosen before the append that records it. */
+export const newOrder = (gateway: Gateway, host: string, view: View) => ({
   orderId: makeId('ord', gateway.now(), randomBytes),
   orderHost: host,
   orderExpiresAtMs: BigInt(gateway.now() + ORDER_VALID_MS),
+  termsDigest: viewTermsDigest(view),
 });
 
 /**
@@ -30,9 +31,8 @@ export const newOrder = (gateway: Gateway, host: string) => ({
 export async function publishOrder(gateway: Gateway, record: CallRecord, receipt: Receipt): Promise<void> {
   const host = await gateway.members.find('host', record.orderHost);
   const view = readView(record.view);
-  const session = await gateway.sessions.find(record.sessionId);
-  if (!host || !view || !session || receipt.orderId !== record.orderId) {
-    throw new FaultError('a dispatched call lacks host, view or session', { code: ERROR_CODES.internal });
+  if (!host || !view || receipt.orderId !== record.orderId) {
+    throw new FaultError('a dispatched call lacks host or view', { code: ERROR_CODES.internal });
   }
   const payload = await gateway.control.open(record.sealedPayload, record.callId);
   const order = WorkOrder.fromPartial({
@@ -42,19 +42,8 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
     sessionId: record.sessionId,
     host: record.orderHost,
     tool: record.tool,
-    project: session.session.project,
-    profile: view.profile,
+    ...orderTerms(view),
     callDigest: record.callDigest,
-    obligations: {
-      denyRead: view.obligations.deny_read,
-      denyWrite: view.obligations.deny_write,
-      timeoutMs: BigInt(view.obligations.timeout_ms),
-    },
-    preconditions: view.preconditions.map((item) => ({
-      path: item.path,
-      realPath: item.real_path,
-      contentDigest: Buffer.from(item.content_digest, 'hex'),
-    })),
     expiresAtMs: record.orderExpiresAtMs,
     sealedPayload: await sealTo(host.seal_key, payload, record.orderId),
     receipt,

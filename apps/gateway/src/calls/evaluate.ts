@@ -24,11 +24,12 @@ export type Evaluation = {
 
 const isFileTool = (call: ParsedCall): boolean => call.tool === 'read' || call.tool === 'write';
 
-function viewOf(call: ParsedCall, decision: Decision, inspection: Inspection | undefined): View {
+function viewOf(session: Session, call: ParsedCall, decision: Decision, inspection?: Inspection): View {
   const asked = typeof call.args.timeout_ms === 'number' ? call.args.timeout_ms : DEFAULT_TIMEOUT_MS;
   const first = inspection?.paths[0];
   return {
     reasons: decision.reasons.map(maskText),
+    project: session.project,
     profile: decision.obligations.profile,
     ...(first ? { realPath: first.realPath } : {}),
     ...(inspection?.diff ? { diff: inspection.diff.split('\n').map(maskText).join('\n') } : {}),
@@ -36,12 +37,15 @@ function viewOf(call: ParsedCall, decision: Decision, inspection: Inspection | u
       deny_read: [...decision.obligations.denyRead],
       deny_write: [...decision.obligations.denyWrite],
       timeout_ms: Math.min(asked, MAX_TIMEOUT_MS),
+      hosts: [...decision.obligations.hosts],
+      environment: [...(decision.obligations.environment ?? [])],
     },
     preconditions: (inspection?.paths ?? []).map((fact) => ({
       path: fact.path,
       real_path: fact.exists ? fact.realPath : '',
       content_digest: fact.exists ? Buffer.from(fact.contentDigest).toString('hex') : '',
     })),
+    chain: [session.id],
   };
 }
 
@@ -100,7 +104,7 @@ export async function evaluate(
     );
     if (!found.ok && isHostDenial(found.error.code)) {
       const decision = denial(found.error.message);
-      return ok({ decision, action, view: viewOf(call, decision, undefined), summary });
+      return ok({ decision, action, view: viewOf(session, call, decision), summary });
     }
     if (!found.ok) return err({ code: ERROR_CODES.hostUnavailable, message: found.error.message });
     inspection = found.value;
@@ -113,5 +117,5 @@ export async function evaluate(
     heartbeat,
     realpaths,
   );
-  return ok({ decision, action, view: viewOf(call, decision, inspection), summary });
+  return ok({ decision, action, view: viewOf(session, call, decision, inspection), summary });
 }

@@ -190,7 +190,7 @@ async function record(
       ],
     });
   }
-  const order = newOrder(gateway, found.session.host);
+  const order = newOrder(gateway, found.session.host, evaluation.view);
   const dispatched = entry('dispatch.sent', 'dispatched', { host: order.orderHost, detail: { order: order.orderId } });
   return gateway.audit.append({
     ...base,

@@ -1,13 +1,27 @@
+import { Obligations, type OrderTerms, Precondition, termsDigest } from '@countersign/protocol';
 import { z } from 'zod';
+
+const obligationsSchema = z.object({
+  deny_read: z.array(z.string()),
+  deny_write: z.array(z.string()),
+  timeout_ms: z.number(),
+  hosts: z.array(z.string()),
+  environment: z.array(z.string()),
+});
 
 /** What an approver decides on, kept with the call; its SHA-256 is the view digest. Texts are masked. */
 export const viewSchema = z.object({
   reasons: z.array(z.string()),
+  project: z.string(),
   profile: z.string(),
   realPath: z.string().optional(),
   diff: z.string().optional(),
-  obligations: z.object({ deny_read: z.array(z.string()), deny_write: z.array(z.string()), timeout_ms: z.number() }),
+  obligations: obligationsSchema,
   preconditions: z.array(z.object({ path: z.string(), real_path: z.string(), content_digest: z.string() })),
+  /** Sessions from the root to the one that executes. */
+  chain: z.array(z.string()),
+  /** Turn of the session that the call belongs to. */
+  turn: z.string().optional(),
 });
 
 export type View = z.infer<typeof viewSchema>;
@@ -15,3 +29,26 @@ export type View = z.infer<typeof viewSchema>;
 /** Reads a stored view; undefined when there is none. Throws when it does not have the expected form. */
 export const readView = (bytes: Uint8Array): View | undefined =>
   bytes.length === 0 ? undefined : viewSchema.parse(JSON.parse(new TextDecoder().decode(bytes)));
+
+/** What the order of a call with this view may touch. */
+export const orderTerms = (view: View): OrderTerms => ({
+  project: view.project,
+  profile: view.profile,
+  obligations: Obligations.fromPartial({
+    denyRead: view.obligations.deny_read,
+    denyWrite: view.obligations.deny_write,
+    timeoutMs: BigInt(view.obligations.timeout_ms),
+    hosts: view.obligations.hosts,
+    environment: view.obligations.environment,
+  }),
+  preconditions: view.preconditions.map((item) =>
+    Precondition.fromPartial({
+      path: item.path,
+      realPath: item.real_path,
+      contentDigest: Buffer.from(item.content_digest, 'hex'),
+    }),
+  ),
+});
+
+/** What the receipt of that order binds. */
+export const viewTermsDigest = (view: View): Uint8Array => termsDigest(orderTerms(view));

@@ -5,12 +5,17 @@ import { type BeatFacts, MAX_BEAT_AGE_MS } from './verify-order.ts';
 /** The local clock may be ahead of audit's by this much. */
 const MAX_CLOCK_OFFSET_MS = 5_000;
 
+/** Scopes that are held ahead of a beat; what is over this comes with the beat. */
+const MAX_HELD_SCOPES = 10_000;
+
 /** Keeps the newest beat of audit. An older one, whoever sends it again, changes nothing. */
 export class BeatWatch {
   private readonly auditKey: string;
   private readonly clock: Clock;
   private newest: BeatFacts | undefined;
   private offsetMs = 0;
+  private epoch = 0n;
+  private held: { readonly epoch: bigint; readonly scopes: readonly string[] } | undefined;
 
   constructor(auditKey: string, clock: Clock) {
     this.auditKey = auditKey;
@@ -37,12 +42,29 @@ export class BeatWatch {
     const atMs = Math.min(Number(beat.atMs), opened.value.issuedAtMs);
     if (this.newest && atMs <= this.newest.atMs) return false;
     this.newest = { atMs, frozenScopes: beat.frozenScopes, revokedOrders: beat.revokedOrders };
+    this.epoch = beat.freezeEpoch;
     this.offsetMs = nowMs - atMs;
     return true;
   }
 
+  /** Freezes scopes ahead of the beat that says so. SECURITY: this only adds; it ends with a beat of that epoch or a later one. */
+  hold(epoch: bigint, scopes: readonly string[]): void {
+    const before = this.held && this.held.epoch > this.epoch ? this.held : { epoch: 0n, scopes: [] };
+    if (epoch > this.epoch)
+      this.held = {
+        epoch: epoch > before.epoch ? epoch : before.epoch,
+        scopes: [...new Set([...before.scopes, ...scopes])].slice(0, MAX_HELD_SCOPES),
+      };
+  }
+
+  /** Newest freeze epoch that `current` keeps to. */
+  freezeEpoch(): bigint {
+    return this.held && this.held.epoch > this.epoch ? this.held.epoch : this.epoch;
+  }
+
   current(): BeatFacts | undefined {
-    return this.newest;
+    if (!this.newest || !this.held || this.held.epoch <= this.epoch) return this.newest;
+    return { ...this.newest, frozenScopes: [...this.newest.frozenScopes, ...this.held.scopes] };
   }
 
   /** True when the newest beat came with a time too far from the local one. */

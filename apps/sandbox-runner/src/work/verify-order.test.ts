@@ -4,9 +4,12 @@ import {
   callDigest,
   canonicalEnvelope,
   createIdentity,
+  Obligations,
   openIdentity,
+  Precondition,
   type Receipt,
   signReceipt,
+  termsDigest,
   WorkOrder,
 } from '@countersign/protocol';
 import { expect, test } from 'vitest';
@@ -39,6 +42,13 @@ function build(change: Change = {}): WorkOrder {
   const canonical = canonicalEnvelope({ ...callFacts, ...change.envelope });
   const used = change.payload ?? payload;
   const digest = callDigest(used.salt, used.arguments, canonical);
+  const terms = {
+    project: '/p',
+    profile: 'workspace-write',
+    obligations: undefined,
+    preconditions: [],
+    ...change.order,
+  };
   const receipt = signReceipt(change.signer ?? audit, {
     callId: 'call_1',
     orderId: 'ord_1',
@@ -49,6 +59,7 @@ function build(change: Change = {}): WorkOrder {
     leafHash: randomBytes(32),
     decidedBy: 'human',
     assertionsDigest: new Uint8Array(),
+    termsDigest: termsDigest(terms),
     ...change.receipt,
   });
   return WorkOrder.fromPartial({
@@ -120,6 +131,24 @@ test.each<[string, string, OrderCheck]>([
     'receipt_other_digest/refused',
     check(build({ receipt: { callDigest: randomBytes(32) } })),
   ],
+  ...(
+    [
+      ['a wider profile', { profile: 'full-access' }],
+      ['another project', { project: '/other' }],
+      ['fewer denied paths', { obligations: Obligations.fromPartial({ denyRead: [] }) }],
+      ['more hosts', { obligations: Obligations.fromPartial({ denyRead: ['*.env'], hosts: ['example.com'] }) }],
+      ['a longer time', { obligations: Obligations.fromPartial({ denyRead: ['*.env'], timeoutMs: 9n }) }],
+      ['another precondition', { preconditions: [Precondition.fromPartial({ path: '/p/a' })] }],
+    ] satisfies [string, Partial<WorkOrder>][]
+  ).map(([name, order]): [string, string, OrderCheck] => {
+    const recorded = { obligations: Obligations.fromPartial({ denyRead: ['*.env'] }) };
+    const { receipt } = build({ order: recorded });
+    return [
+      `${name} than the receipt binds`,
+      'receipt_other_terms/refused',
+      check({ ...build({ order: { ...recorded, ...order } }), ...(receipt ? { receipt } : {}) }),
+    ];
+  }),
   ['a receipt without a decision', 'receipt_undecided/refused', check(build({ receipt: { entryId: '' } }))],
   ['a receipt by the gateway', 'receipt_signature/refused', check(build({ signer: gateway }))],
   ['a receipt changed after signing', 'receipt_signature/refused', check(forgedReceipt)],

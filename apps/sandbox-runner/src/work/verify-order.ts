@@ -9,6 +9,7 @@ import {
   normaliseTool,
   type OpenedEnvelope,
   parseIJson,
+  termsDigest,
   verifyReceipt,
   type WorkOrder,
 } from '@countersign/protocol';
@@ -29,6 +30,7 @@ export type OrderRefusalCode =
   | 'receipt_other_call'
   | 'receipt_other_host'
   | 'receipt_other_digest'
+  | 'receipt_other_terms'
   | 'receipt_undecided'
   | 'receipt_signature'
   | 'expired'
@@ -133,6 +135,9 @@ function checkReceipt({ order, auditKey }: OrderCheck): OrderRefusal | undefined
   if (receipt.host !== order.host) return refuse('receipt_other_host', 'audit receipt is for another host');
   if (!sameBytes(receipt.callDigest, order.callDigest)) {
     return refuse('receipt_other_digest', 'audit receipt is for other arguments');
+  }
+  if (!sameBytes(receipt.termsDigest, termsDigest(order))) {
+    return refuse('receipt_other_terms', 'audit receipt is for other terms');
   }
   if (!receipt.entryId || !receipt.decidedBy) return refuse('receipt_undecided', 'audit receipt names no decision');
   if (!verifyReceipt(receipt, auditKey)) return refuse('receipt_signature', 'audit receipt does not verify');

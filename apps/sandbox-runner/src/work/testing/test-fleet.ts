@@ -27,6 +27,7 @@ import {
   signRoster,
   subjects,
   ToolResult,
+  termsDigest,
   WorkOrder,
 } from '@countersign/protocol';
 import { connectNats, inboxPrefix, type NatsConnection } from '@countersign/service-kit';
@@ -191,6 +192,16 @@ export class TestFleet {
     const canonical = canonicalEnvelope(facts);
     const payload = { salt: randomBytes(32), arguments: new TextEncoder().encode(JSON.stringify(args)) };
     const digest = callDigest(payload.salt, payload.arguments, canonical);
+    const { sealPublicKey } = this.keys.host;
+    const bare = WorkOrder.fromPartial({
+      ...{ orderId, callId, agent: 'agt', sessionId: 'ses_1', host: HOST, tool, project: this.folder },
+      profile: 'workspace-write',
+      callDigest: digest,
+      expiresAtMs: BigInt(Date.now() + 60_000),
+      sealedPayload: await sealTo(sealPublicKey, CallPayload.encode(payload).finish(), orderId),
+      canonicalEnvelope: canonical,
+      ...change.order,
+    });
     const receipt = signReceipt(change.receiptSigner ?? this.keys.audit, {
       callId,
       orderId,
@@ -201,19 +212,10 @@ export class TestFleet {
       leafHash: randomBytes(32),
       decidedBy: 'human',
       assertionsDigest: new Uint8Array(),
+      termsDigest: termsDigest(bare),
       ...change.receipt,
     });
-    const { sealPublicKey } = this.keys.host;
-    const order = WorkOrder.fromPartial({
-      ...{ orderId, callId, agent: 'agt', sessionId: 'ses_1', host: HOST, tool, project: this.folder },
-      profile: 'workspace-write',
-      callDigest: digest,
-      expiresAtMs: BigInt(Date.now() + 60_000),
-      sealedPayload: await sealTo(sealPublicKey, CallPayload.encode(payload).finish(), orderId),
-      canonicalEnvelope: canonical,
-      ...(change.receipt === null ? {} : { receipt }),
-      ...change.order,
-    });
+    const order: WorkOrder = change.receipt === null ? bare : { ...bare, receipt };
     const subject = change.envelopeSubject ?? WORK;
     const body = WorkOrder.encode(order).finish();
     const signer = change.envelopeSigner ?? this.keys.gateway;

@@ -62,7 +62,7 @@ export interface CallDraft {
 
 /** Update of a projected document, in the same transaction. */
 export interface DocumentDraft {
-  /** `member` or `session`. */
+  /** `member session policy rule trust request grants`. */
   kind: string;
   key: string;
   /** JSON object. */
@@ -100,6 +100,19 @@ export interface AppendRequest {
   orderExpiresAtMs: bigint;
   /** Reason text for the call's row (masked). */
   reason: string;
+  /** Documents that the decision was made on, beside the session. Another version refuses the request as `stale_session`, `stale_grants` or `stale_policy`. */
+  expected: DocumentVersion[];
+  /** Grants that the decision used. One that was never made, or has ended, refuses the request as `stale_grants`. */
+  grants: string[];
+  /** Set with a `dispatched` transition: SHA-256 of the order's terms, bound by the receipt. */
+  termsDigest: Uint8Array;
+}
+
+export interface DocumentVersion {
+  kind: string;
+  key: string;
+  /** 0 for a document that must not exist. */
+  version: bigint;
 }
 
 export interface EntryReceipt {
@@ -168,6 +181,8 @@ export interface CallRecord {
   stopRequested: boolean;
   sealedPayload: Uint8Array;
   sealedResult: Uint8Array;
+  /** SHA-256 of the terms of its order; empty until it was dispatched. */
+  termsDigest: Uint8Array;
 }
 
 export interface ListCallsRequest {
@@ -879,6 +894,9 @@ function createBaseAppendRequest(): AppendRequest {
     expectedViewDigest: new Uint8Array(0),
     orderExpiresAtMs: 0n,
     reason: "",
+    expected: [],
+    grants: [],
+    termsDigest: new Uint8Array(0),
   };
 }
 
@@ -946,6 +964,15 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     }
     if (message.reason !== "") {
       writer.uint32(138).string(message.reason);
+    }
+    for (const v of message.expected) {
+      DocumentVersion.encode(v!, writer.uint32(242).fork()).join();
+    }
+    for (const v of message.grants) {
+      writer.uint32(250).string(v!);
+    }
+    if (message.termsDigest.length !== 0) {
+      writer.uint32(258).bytes(message.termsDigest);
     }
     return writer;
   },
@@ -1099,6 +1126,30 @@ export const AppendRequest: MessageFns<AppendRequest> = {
             message.reason = reader.string();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.expected.push(DocumentVersion.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 31: {
+            if (tag !== 250) {
+              break;
+            }
+
+            message.grants.push(reader.string());
+            continue;
+          }
+          case 32: {
+            if (tag !== 258) {
+              break;
+            }
+
+            message.termsDigest = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1180,6 +1231,17 @@ export const AppendRequest: MessageFns<AppendRequest> = {
         ? BigInt(object.order_expires_at_ms)
         : 0n,
       reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      expected: globalThis.Array.isArray(object?.expected)
+        ? object.expected.map((e: any) => DocumentVersion.fromJSON(e))
+        : [],
+      grants: globalThis.Array.isArray(object?.grants)
+        ? object.grants.map((e: any) => globalThis.String(e))
+        : [],
+      termsDigest: isSet(object.termsDigest)
+        ? bytesFromBase64(object.termsDigest)
+        : isSet(object.terms_digest)
+        ? bytesFromBase64(object.terms_digest)
+        : new Uint8Array(0),
     };
   },
 
@@ -1236,6 +1298,15 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     if (message.reason !== "") {
       obj.reason = message.reason;
     }
+    if (message.expected?.length) {
+      obj.expected = message.expected.map((e) => DocumentVersion.toJSON(e));
+    }
+    if (message.grants?.length) {
+      obj.grants = message.grants;
+    }
+    if (message.termsDigest.length !== 0) {
+      obj.termsDigest = base64FromBytes(message.termsDigest);
+    }
     return obj;
   },
 
@@ -1267,6 +1338,113 @@ export const AppendRequest: MessageFns<AppendRequest> = {
       ? BigInt(object.orderExpiresAtMs)
       : 0n;
     message.reason = object.reason ?? "";
+    message.expected = object.expected?.map((e) => DocumentVersion.fromPartial(e)) || [];
+    message.grants = object.grants?.map((e) => e) || [];
+    message.termsDigest = object.termsDigest ?? new Uint8Array(0);
+    return message;
+  },
+};
+
+function createBaseDocumentVersion(): DocumentVersion {
+  return { kind: "", key: "", version: 0n };
+}
+
+export const DocumentVersion: MessageFns<DocumentVersion> = {
+  encode(message: DocumentVersion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== "") {
+      writer.uint32(10).string(message.kind);
+    }
+    if (message.key !== "") {
+      writer.uint32(18).string(message.key);
+    }
+    if (message.version !== 0n) {
+      if (BigInt.asUintN(64, message.version) !== message.version) {
+        throw new globalThis.Error("value provided for field message.version of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.version);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DocumentVersion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDocumentVersion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.version = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): DocumentVersion {
+    return {
+      kind: isSet(object.kind) ? globalThis.String(object.kind) : "",
+      key: isSet(object.key) ? globalThis.String(object.key) : "",
+      version: isSet(object.version) ? BigInt(object.version) : 0n,
+    };
+  },
+
+  toJSON(message: DocumentVersion): unknown {
+    const obj: any = {};
+    if (message.kind !== "") {
+      obj.kind = message.kind;
+    }
+    if (message.key !== "") {
+      obj.key = message.key;
+    }
+    if (message.version !== 0n) {
+      obj.version = message.version.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<DocumentVersion>): DocumentVersion {
+    return DocumentVersion.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DocumentVersion>): DocumentVersion {
+    const message = createBaseDocumentVersion();
+    message.kind = object.kind ?? "";
+    message.key = object.key ?? "";
+    message.version = (object.version !== undefined && object.version !== null) ? BigInt(object.version) : 0n;
     return message;
   },
 };
@@ -1809,6 +1987,7 @@ function createBaseCallRecord(): CallRecord {
     stopRequested: false,
     sealedPayload: new Uint8Array(0),
     sealedResult: new Uint8Array(0),
+    termsDigest: new Uint8Array(0),
   };
 }
 
@@ -1906,6 +2085,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     }
     if (message.sealedResult.length !== 0) {
       writer.uint32(218).bytes(message.sealedResult);
+    }
+    if (message.termsDigest.length !== 0) {
+      writer.uint32(322).bytes(message.termsDigest);
     }
     return writer;
   },
@@ -2139,6 +2321,14 @@ export const CallRecord: MessageFns<CallRecord> = {
             message.sealedResult = reader.bytes();
             continue;
           }
+          case 40: {
+            if (tag !== 322) {
+              break;
+            }
+
+            message.termsDigest = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2244,6 +2434,11 @@ export const CallRecord: MessageFns<CallRecord> = {
         : isSet(object.sealed_result)
         ? bytesFromBase64(object.sealed_result)
         : new Uint8Array(0),
+      termsDigest: isSet(object.termsDigest)
+        ? bytesFromBase64(object.termsDigest)
+        : isSet(object.terms_digest)
+        ? bytesFromBase64(object.terms_digest)
+        : new Uint8Array(0),
     };
   },
 
@@ -2330,6 +2525,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     if (message.sealedResult.length !== 0) {
       obj.sealedResult = base64FromBytes(message.sealedResult);
     }
+    if (message.termsDigest.length !== 0) {
+      obj.termsDigest = base64FromBytes(message.termsDigest);
+    }
     return obj;
   },
 
@@ -2371,6 +2569,7 @@ export const CallRecord: MessageFns<CallRecord> = {
     message.stopRequested = object.stopRequested ?? false;
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
+    message.termsDigest = object.termsDigest ?? new Uint8Array(0);
     return message;
   },
 };

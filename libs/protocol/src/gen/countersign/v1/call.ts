@@ -27,6 +27,8 @@ export interface CallSubmit {
   tightenSource: string;
   /** W3C trace context. */
   traceparent: string;
+  /** Turn of the session that the call belongs to; empty for none. When its lease ends, so does the call. */
+  turnId: string;
 }
 
 /** The exact arguments. The salt makes the call digest unguessable. */
@@ -58,11 +60,44 @@ export interface SessionOpen {
   permissionMode: string;
   /** Empty takes the managed default. */
   approvalMode: string;
+  /** Session that issued `child_token`; empty for a root session. */
+  parentSession: string;
+  /** One-time token of the parent, sealed to the control plane's key with the session id as associated data. */
+  sealedChildToken: Uint8Array;
+}
+
+/** What an agent asks for its open session, on `cs.v1.call.<agent>`. */
+export interface SessionCommand {
+  sessionId: string;
+  /** Chosen by the agent; a resend repeats it and is answered alike. */
+  requestId: string;
+  /** `child_token`, `permission_update` or `close`. */
+  action: string;
+  /** Of a permission update: a JSON list of updates. */
+  updates: Uint8Array;
+  reason: string;
+}
+
+/** End of a call that the agent ran itself, on `cs.v1.call.<agent>`. */
+export interface CallReport {
+  callId: string;
+  /** `done` or `failed`. */
+  state: string;
+  reason: string;
+  /** ToolResult sealed to the control plane's key with the call id as associated data; may be empty. */
+  sealedResult: Uint8Array;
+}
+
+/** Keeps a turn alive, on `cs.v1.lease.<agent>.<session>`. */
+export interface Lease {
+  turnId: string;
+  /** `renew` or `stop`. */
+  action: string;
 }
 
 /** What the control plane tells an agent, on `cs.v1.event.<agent>.<session>`, signed by the gateway. */
 export interface CallEvent {
-  /** `call.state`, `session.opened`, `session.refused`. */
+  /** `call.state`, `session.opened`, `session.refused`, `session.answer`. */
   type: string;
   callId: string;
   sessionId: string;
@@ -73,9 +108,11 @@ export interface CallEvent {
   reason: string;
   /** Stable error code `countersign.…`, or empty. */
   code: string;
-  /** ToolResult sealed to the agent's key, only with a terminal state of an executed call. */
+  /** Sealed to the agent's key: the ToolResult of an executed call that has ended, or a child token of a `session.answer`. */
   sealedResult: Uint8Array;
   atMs: bigint;
+  /** Of a `session.answer`: the command it answers. */
+  requestId: string;
 }
 
 /** Result of an executed call. */
@@ -105,6 +142,7 @@ function createBaseCallSubmit(): CallSubmit {
     tighten: "",
     tightenSource: "",
     traceparent: "",
+    turnId: "",
   };
 }
 
@@ -139,6 +177,9 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     }
     if (message.traceparent !== "") {
       writer.uint32(74).string(message.traceparent);
+    }
+    if (message.turnId !== "") {
+      writer.uint32(242).string(message.turnId);
     }
     return writer;
   },
@@ -228,6 +269,14 @@ export const CallSubmit: MessageFns<CallSubmit> = {
             message.traceparent = reader.string();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.turnId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -271,6 +320,11 @@ export const CallSubmit: MessageFns<CallSubmit> = {
         ? globalThis.String(object.tighten_source)
         : "",
       traceparent: isSet(object.traceparent) ? globalThis.String(object.traceparent) : "",
+      turnId: isSet(object.turnId)
+        ? globalThis.String(object.turnId)
+        : isSet(object.turn_id)
+        ? globalThis.String(object.turn_id)
+        : "",
     };
   },
 
@@ -303,6 +357,9 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     if (message.traceparent !== "") {
       obj.traceparent = message.traceparent;
     }
+    if (message.turnId !== "") {
+      obj.turnId = message.turnId;
+    }
     return obj;
   },
 
@@ -322,6 +379,7 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     message.tighten = object.tighten ?? "";
     message.tightenSource = object.tightenSource ?? "";
     message.traceparent = object.traceparent ?? "";
+    message.turnId = object.turnId ?? "";
     return message;
   },
 };
@@ -510,6 +568,8 @@ function createBaseSessionOpen(): SessionOpen {
     modelName: "",
     permissionMode: "",
     approvalMode: "",
+    parentSession: "",
+    sealedChildToken: new Uint8Array(0),
   };
 }
 
@@ -538,6 +598,12 @@ export const SessionOpen: MessageFns<SessionOpen> = {
     }
     if (message.approvalMode !== "") {
       writer.uint32(66).string(message.approvalMode);
+    }
+    if (message.parentSession !== "") {
+      writer.uint32(242).string(message.parentSession);
+    }
+    if (message.sealedChildToken.length !== 0) {
+      writer.uint32(250).bytes(message.sealedChildToken);
     }
     return writer;
   },
@@ -619,6 +685,22 @@ export const SessionOpen: MessageFns<SessionOpen> = {
             message.approvalMode = reader.string();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.parentSession = reader.string();
+            continue;
+          }
+          case 31: {
+            if (tag !== 250) {
+              break;
+            }
+
+            message.sealedChildToken = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -665,6 +747,16 @@ export const SessionOpen: MessageFns<SessionOpen> = {
         : isSet(object.approval_mode)
         ? globalThis.String(object.approval_mode)
         : "",
+      parentSession: isSet(object.parentSession)
+        ? globalThis.String(object.parentSession)
+        : isSet(object.parent_session)
+        ? globalThis.String(object.parent_session)
+        : "",
+      sealedChildToken: isSet(object.sealedChildToken)
+        ? bytesFromBase64(object.sealedChildToken)
+        : isSet(object.sealed_child_token)
+        ? bytesFromBase64(object.sealed_child_token)
+        : new Uint8Array(0),
     };
   },
 
@@ -694,6 +786,12 @@ export const SessionOpen: MessageFns<SessionOpen> = {
     if (message.approvalMode !== "") {
       obj.approvalMode = message.approvalMode;
     }
+    if (message.parentSession !== "") {
+      obj.parentSession = message.parentSession;
+    }
+    if (message.sealedChildToken.length !== 0) {
+      obj.sealedChildToken = base64FromBytes(message.sealedChildToken);
+    }
     return obj;
   },
 
@@ -710,6 +808,363 @@ export const SessionOpen: MessageFns<SessionOpen> = {
     message.modelName = object.modelName ?? "";
     message.permissionMode = object.permissionMode ?? "";
     message.approvalMode = object.approvalMode ?? "";
+    message.parentSession = object.parentSession ?? "";
+    message.sealedChildToken = object.sealedChildToken ?? new Uint8Array(0);
+    return message;
+  },
+};
+
+function createBaseSessionCommand(): SessionCommand {
+  return { sessionId: "", requestId: "", action: "", updates: new Uint8Array(0), reason: "" };
+}
+
+export const SessionCommand: MessageFns<SessionCommand> = {
+  encode(message: SessionCommand, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(18).string(message.requestId);
+    }
+    if (message.action !== "") {
+      writer.uint32(26).string(message.action);
+    }
+    if (message.updates.length !== 0) {
+      writer.uint32(34).bytes(message.updates);
+    }
+    if (message.reason !== "") {
+      writer.uint32(42).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SessionCommand {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSessionCommand();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.action = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.updates = reader.bytes();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): SessionCommand {
+    return {
+      sessionId: isSet(object.sessionId)
+        ? globalThis.String(object.sessionId)
+        : isSet(object.session_id)
+        ? globalThis.String(object.session_id)
+        : "",
+      requestId: isSet(object.requestId)
+        ? globalThis.String(object.requestId)
+        : isSet(object.request_id)
+        ? globalThis.String(object.request_id)
+        : "",
+      action: isSet(object.action) ? globalThis.String(object.action) : "",
+      updates: isSet(object.updates) ? bytesFromBase64(object.updates) : new Uint8Array(0),
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+    };
+  },
+
+  toJSON(message: SessionCommand): unknown {
+    const obj: any = {};
+    if (message.sessionId !== "") {
+      obj.sessionId = message.sessionId;
+    }
+    if (message.requestId !== "") {
+      obj.requestId = message.requestId;
+    }
+    if (message.action !== "") {
+      obj.action = message.action;
+    }
+    if (message.updates.length !== 0) {
+      obj.updates = base64FromBytes(message.updates);
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<SessionCommand>): SessionCommand {
+    return SessionCommand.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SessionCommand>): SessionCommand {
+    const message = createBaseSessionCommand();
+    message.sessionId = object.sessionId ?? "";
+    message.requestId = object.requestId ?? "";
+    message.action = object.action ?? "";
+    message.updates = object.updates ?? new Uint8Array(0);
+    message.reason = object.reason ?? "";
+    return message;
+  },
+};
+
+function createBaseCallReport(): CallReport {
+  return { callId: "", state: "", reason: "", sealedResult: new Uint8Array(0) };
+}
+
+export const CallReport: MessageFns<CallReport> = {
+  encode(message: CallReport, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.callId !== "") {
+      writer.uint32(10).string(message.callId);
+    }
+    if (message.state !== "") {
+      writer.uint32(18).string(message.state);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.sealedResult.length !== 0) {
+      writer.uint32(34).bytes(message.sealedResult);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CallReport {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCallReport();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.callId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.sealedResult = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): CallReport {
+    return {
+      callId: isSet(object.callId)
+        ? globalThis.String(object.callId)
+        : isSet(object.call_id)
+        ? globalThis.String(object.call_id)
+        : "",
+      state: isSet(object.state) ? globalThis.String(object.state) : "",
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      sealedResult: isSet(object.sealedResult)
+        ? bytesFromBase64(object.sealedResult)
+        : isSet(object.sealed_result)
+        ? bytesFromBase64(object.sealed_result)
+        : new Uint8Array(0),
+    };
+  },
+
+  toJSON(message: CallReport): unknown {
+    const obj: any = {};
+    if (message.callId !== "") {
+      obj.callId = message.callId;
+    }
+    if (message.state !== "") {
+      obj.state = message.state;
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    if (message.sealedResult.length !== 0) {
+      obj.sealedResult = base64FromBytes(message.sealedResult);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<CallReport>): CallReport {
+    return CallReport.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CallReport>): CallReport {
+    const message = createBaseCallReport();
+    message.callId = object.callId ?? "";
+    message.state = object.state ?? "";
+    message.reason = object.reason ?? "";
+    message.sealedResult = object.sealedResult ?? new Uint8Array(0);
+    return message;
+  },
+};
+
+function createBaseLease(): Lease {
+  return { turnId: "", action: "" };
+}
+
+export const Lease: MessageFns<Lease> = {
+  encode(message: Lease, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.turnId !== "") {
+      writer.uint32(10).string(message.turnId);
+    }
+    if (message.action !== "") {
+      writer.uint32(18).string(message.action);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Lease {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLease();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.turnId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.action = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Lease {
+    return {
+      turnId: isSet(object.turnId)
+        ? globalThis.String(object.turnId)
+        : isSet(object.turn_id)
+        ? globalThis.String(object.turn_id)
+        : "",
+      action: isSet(object.action) ? globalThis.String(object.action) : "",
+    };
+  },
+
+  toJSON(message: Lease): unknown {
+    const obj: any = {};
+    if (message.turnId !== "") {
+      obj.turnId = message.turnId;
+    }
+    if (message.action !== "") {
+      obj.action = message.action;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Lease>): Lease {
+    return Lease.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Lease>): Lease {
+    const message = createBaseLease();
+    message.turnId = object.turnId ?? "";
+    message.action = object.action ?? "";
     return message;
   },
 };
@@ -725,6 +1180,7 @@ function createBaseCallEvent(): CallEvent {
     code: "",
     sealedResult: new Uint8Array(0),
     atMs: 0n,
+    requestId: "",
   };
 }
 
@@ -759,6 +1215,9 @@ export const CallEvent: MessageFns<CallEvent> = {
         throw new globalThis.Error("value provided for field message.atMs of type uint64 too large");
       }
       writer.uint32(72).uint64(message.atMs);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(242).string(message.requestId);
     }
     return writer;
   },
@@ -848,6 +1307,14 @@ export const CallEvent: MessageFns<CallEvent> = {
             message.atMs = reader.uint64() as bigint;
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -887,6 +1354,11 @@ export const CallEvent: MessageFns<CallEvent> = {
         ? bytesFromBase64(object.sealed_result)
         : new Uint8Array(0),
       atMs: isSet(object.atMs) ? BigInt(object.atMs) : isSet(object.at_ms) ? BigInt(object.at_ms) : 0n,
+      requestId: isSet(object.requestId)
+        ? globalThis.String(object.requestId)
+        : isSet(object.request_id)
+        ? globalThis.String(object.request_id)
+        : "",
     };
   },
 
@@ -919,6 +1391,9 @@ export const CallEvent: MessageFns<CallEvent> = {
     if (message.atMs !== 0n) {
       obj.atMs = message.atMs.toString();
     }
+    if (message.requestId !== "") {
+      obj.requestId = message.requestId;
+    }
     return obj;
   },
 
@@ -936,6 +1411,7 @@ export const CallEvent: MessageFns<CallEvent> = {
     message.code = object.code ?? "";
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
+    message.requestId = object.requestId ?? "";
     return message;
   },
 };

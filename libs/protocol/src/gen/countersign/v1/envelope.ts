@@ -26,6 +26,10 @@ export const EnvelopeKind = {
   EVENT: "ENVELOPE_KIND_EVENT",
   ROSTER: "ENVELOPE_KIND_ROSTER",
   RECEIPT: "ENVELOPE_KIND_RECEIPT",
+  SESSION_COMMAND: "ENVELOPE_KIND_SESSION_COMMAND",
+  REPORT: "ENVELOPE_KIND_REPORT",
+  GRANT: "ENVELOPE_KIND_GRANT",
+  GATEWAY: "ENVELOPE_KIND_GATEWAY",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -48,6 +52,10 @@ export namespace EnvelopeKind {
   export type EVENT = typeof EnvelopeKind.EVENT;
   export type ROSTER = typeof EnvelopeKind.ROSTER;
   export type RECEIPT = typeof EnvelopeKind.RECEIPT;
+  export type SESSION_COMMAND = typeof EnvelopeKind.SESSION_COMMAND;
+  export type REPORT = typeof EnvelopeKind.REPORT;
+  export type GRANT = typeof EnvelopeKind.GRANT;
+  export type GATEWAY = typeof EnvelopeKind.GATEWAY;
   export type UNRECOGNIZED = typeof EnvelopeKind.UNRECOGNIZED;
 }
 
@@ -101,6 +109,18 @@ export function envelopeKindFromJSON(object: any): EnvelopeKind {
     case 15:
     case "ENVELOPE_KIND_RECEIPT":
       return EnvelopeKind.RECEIPT;
+    case 30:
+    case "ENVELOPE_KIND_SESSION_COMMAND":
+      return EnvelopeKind.SESSION_COMMAND;
+    case 31:
+    case "ENVELOPE_KIND_REPORT":
+      return EnvelopeKind.REPORT;
+    case 32:
+    case "ENVELOPE_KIND_GRANT":
+      return EnvelopeKind.GRANT;
+    case 33:
+    case "ENVELOPE_KIND_GATEWAY":
+      return EnvelopeKind.GATEWAY;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -142,6 +162,14 @@ export function envelopeKindToJSON(object: EnvelopeKind): string {
       return "ENVELOPE_KIND_ROSTER";
     case EnvelopeKind.RECEIPT:
       return "ENVELOPE_KIND_RECEIPT";
+    case EnvelopeKind.SESSION_COMMAND:
+      return "ENVELOPE_KIND_SESSION_COMMAND";
+    case EnvelopeKind.REPORT:
+      return "ENVELOPE_KIND_REPORT";
+    case EnvelopeKind.GRANT:
+      return "ENVELOPE_KIND_GRANT";
+    case EnvelopeKind.GATEWAY:
+      return "ENVELOPE_KIND_GATEWAY";
     case EnvelopeKind.UNRECOGNIZED:
     default:
       return "UNRECOGNIZED";
@@ -182,6 +210,14 @@ export function envelopeKindToNumber(object: EnvelopeKind): number {
       return 14;
     case EnvelopeKind.RECEIPT:
       return 15;
+    case EnvelopeKind.SESSION_COMMAND:
+      return 30;
+    case EnvelopeKind.REPORT:
+      return 31;
+    case EnvelopeKind.GRANT:
+      return 32;
+    case EnvelopeKind.GATEWAY:
+      return 33;
     case EnvelopeKind.UNRECOGNIZED:
     default:
       return -1;

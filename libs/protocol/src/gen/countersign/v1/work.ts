@@ -25,6 +25,8 @@ export interface Receipt {
   /** Public NKey of the audit service. */
   issuer: string;
   signature: Uint8Array;
+  /** SHA-256 of the order's terms: project, profile, obligations, preconditions. */
+  termsDigest: Uint8Array;
 }
 
 /** What must still hold at the host when the order starts. */
@@ -43,6 +45,10 @@ export interface Obligations {
   denyWrite: string[];
   /** Wall-clock limit of a command, milliseconds. */
   timeoutMs: bigint;
+  /** Hosts that the profile `networked` may reach. */
+  hosts: string[];
+  /** Environment names that a command gets from its host; `*` stands for any ending. Empty means the host's own short list. */
+  environment: string[];
 }
 
 /** One approved execution, on `cs.v1.work.<host>`. The envelope is signed by the gateway; the receipt by audit. Both are needed. */
@@ -101,6 +107,8 @@ export interface InspectRequest {
   sealedPayload: Uint8Array;
   /** Only real paths, no content. */
   pathsOnly: boolean;
+  /** Also the permission files that lie on the host, read as the run account. Without a tool nothing else is inspected. */
+  policyFiles: boolean;
 }
 
 export interface PathFact {
@@ -118,15 +126,35 @@ export interface InspectReply {
   sealedDiff: Uint8Array;
   errorCode: string;
   errorMessage: string;
+  policyFiles: PolicyFile[];
+}
+
+/** A permission file of the host, as it is now. */
+export interface PolicyFile {
+  /** `user`, `project` or `local`. */
+  layer: string;
+  /** Real path of the file. */
+  path: string;
+  /** Exact content; empty when `problem` is set. */
+  content: Uint8Array;
+  /** Why it could not be read; a file that is not there is left out. */
+  problem: string;
+  /** True when commands of agents could have written it. */
+  agentWritable: boolean;
 }
 
 /** Signed message about an order, on `cs.v1.control.<host>`. Valid for 30 s, with a rising number per sender. */
 export interface Control {
-  /** `stop` ends what runs or waits; `recorded` tells that the order's outcome is durable in the record. */
+  /**
+   * `stop` ends what runs or waits; `recorded` tells that the order's outcome is durable in the record; `freeze` holds back
+   * what `frozen_scopes` cover until a beat of that epoch says what is frozen.
+   */
   action: string;
   callId: string;
   orderId: string;
   reason: string;
+  freezeEpoch: bigint;
+  frozenScopes: string[];
 }
 
 /** State of a host, on `cs.v1.heartbeat.<host>`, every 3 s. */
@@ -143,6 +171,8 @@ export interface Heartbeat {
   journalId: string;
   home: string;
   atMs: bigint;
+  /** Newest freeze epoch that this host keeps to. */
+  freezeEpoch: bigint;
 }
 
 /** Audit's signed beat, on `cs.v1.checkpoint`, every 3 s. A runner starts nothing on a beat older than 10 s. */
@@ -168,6 +198,7 @@ function createBaseReceipt(): Receipt {
     assertionsDigest: new Uint8Array(0),
     issuer: "",
     signature: new Uint8Array(0),
+    termsDigest: new Uint8Array(0),
   };
 }
 
@@ -208,6 +239,9 @@ export const Receipt: MessageFns<Receipt> = {
     }
     if (message.signature.length !== 0) {
       writer.uint32(90).bytes(message.signature);
+    }
+    if (message.termsDigest.length !== 0) {
+      writer.uint32(242).bytes(message.termsDigest);
     }
     return writer;
   },
@@ -313,6 +347,14 @@ export const Receipt: MessageFns<Receipt> = {
             message.signature = reader.bytes();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.termsDigest = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -370,6 +412,11 @@ export const Receipt: MessageFns<Receipt> = {
         : new Uint8Array(0),
       issuer: isSet(object.issuer) ? globalThis.String(object.issuer) : "",
       signature: isSet(object.signature) ? bytesFromBase64(object.signature) : new Uint8Array(0),
+      termsDigest: isSet(object.termsDigest)
+        ? bytesFromBase64(object.termsDigest)
+        : isSet(object.terms_digest)
+        ? bytesFromBase64(object.terms_digest)
+        : new Uint8Array(0),
     };
   },
 
@@ -408,6 +455,9 @@ export const Receipt: MessageFns<Receipt> = {
     if (message.signature.length !== 0) {
       obj.signature = base64FromBytes(message.signature);
     }
+    if (message.termsDigest.length !== 0) {
+      obj.termsDigest = base64FromBytes(message.termsDigest);
+    }
     return obj;
   },
 
@@ -427,6 +477,7 @@ export const Receipt: MessageFns<Receipt> = {
     message.assertionsDigest = object.assertionsDigest ?? new Uint8Array(0);
     message.issuer = object.issuer ?? "";
     message.signature = object.signature ?? new Uint8Array(0);
+    message.termsDigest = object.termsDigest ?? new Uint8Array(0);
     return message;
   },
 };
@@ -541,7 +592,7 @@ export const Precondition: MessageFns<Precondition> = {
 };
 
 function createBaseObligations(): Obligations {
-  return { denyRead: [], denyWrite: [], timeoutMs: 0n };
+  return { denyRead: [], denyWrite: [], timeoutMs: 0n, hosts: [], environment: [] };
 }
 
 export const Obligations: MessageFns<Obligations> = {
@@ -557,6 +608,12 @@ export const Obligations: MessageFns<Obligations> = {
         throw new globalThis.Error("value provided for field message.timeoutMs of type uint64 too large");
       }
       writer.uint32(24).uint64(message.timeoutMs);
+    }
+    for (const v of message.hosts) {
+      writer.uint32(34).string(v!);
+    }
+    for (const v of message.environment) {
+      writer.uint32(42).string(v!);
     }
     return writer;
   },
@@ -598,6 +655,22 @@ export const Obligations: MessageFns<Obligations> = {
             message.timeoutMs = reader.uint64() as bigint;
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.hosts.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.environment.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -627,6 +700,10 @@ export const Obligations: MessageFns<Obligations> = {
         : isSet(object.timeout_ms)
         ? BigInt(object.timeout_ms)
         : 0n,
+      hosts: globalThis.Array.isArray(object?.hosts) ? object.hosts.map((e: any) => globalThis.String(e)) : [],
+      environment: globalThis.Array.isArray(object?.environment)
+        ? object.environment.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -641,6 +718,12 @@ export const Obligations: MessageFns<Obligations> = {
     if (message.timeoutMs !== 0n) {
       obj.timeoutMs = message.timeoutMs.toString();
     }
+    if (message.hosts?.length) {
+      obj.hosts = message.hosts;
+    }
+    if (message.environment?.length) {
+      obj.environment = message.environment;
+    }
     return obj;
   },
 
@@ -652,6 +735,8 @@ export const Obligations: MessageFns<Obligations> = {
     message.denyRead = object.denyRead?.map((e) => e) || [];
     message.denyWrite = object.denyWrite?.map((e) => e) || [];
     message.timeoutMs = (object.timeoutMs !== undefined && object.timeoutMs !== null) ? BigInt(object.timeoutMs) : 0n;
+    message.hosts = object.hosts?.map((e) => e) || [];
+    message.environment = object.environment?.map((e) => e) || [];
     return message;
   },
 };
@@ -1359,6 +1444,7 @@ function createBaseInspectRequest(): InspectRequest {
     project: "",
     sealedPayload: new Uint8Array(0),
     pathsOnly: false,
+    policyFiles: false,
   };
 }
 
@@ -1381,6 +1467,9 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     }
     if (message.pathsOnly !== false) {
       writer.uint32(48).bool(message.pathsOnly);
+    }
+    if (message.policyFiles !== false) {
+      writer.uint32(240).bool(message.policyFiles);
     }
     return writer;
   },
@@ -1446,6 +1535,14 @@ export const InspectRequest: MessageFns<InspectRequest> = {
             message.pathsOnly = reader.bool();
             continue;
           }
+          case 30: {
+            if (tag !== 240) {
+              break;
+            }
+
+            message.policyFiles = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1478,6 +1575,11 @@ export const InspectRequest: MessageFns<InspectRequest> = {
         : isSet(object.paths_only)
         ? globalThis.Boolean(object.paths_only)
         : false,
+      policyFiles: isSet(object.policyFiles)
+        ? globalThis.Boolean(object.policyFiles)
+        : isSet(object.policy_files)
+        ? globalThis.Boolean(object.policy_files)
+        : false,
     };
   },
 
@@ -1501,6 +1603,9 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     if (message.pathsOnly !== false) {
       obj.pathsOnly = message.pathsOnly;
     }
+    if (message.policyFiles !== false) {
+      obj.policyFiles = message.policyFiles;
+    }
     return obj;
   },
 
@@ -1515,6 +1620,7 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     message.project = object.project ?? "";
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.pathsOnly = object.pathsOnly ?? false;
+    message.policyFiles = object.policyFiles ?? false;
     return message;
   },
 };
@@ -1652,6 +1758,7 @@ function createBaseInspectReply(): InspectReply {
     sealedDiff: new Uint8Array(0),
     errorCode: "",
     errorMessage: "",
+    policyFiles: [],
   };
 }
 
@@ -1674,6 +1781,9 @@ export const InspectReply: MessageFns<InspectReply> = {
     }
     if (message.errorMessage !== "") {
       writer.uint32(50).string(message.errorMessage);
+    }
+    for (const v of message.policyFiles) {
+      PolicyFile.encode(v!, writer.uint32(242).fork()).join();
     }
     return writer;
   },
@@ -1739,6 +1849,14 @@ export const InspectReply: MessageFns<InspectReply> = {
             message.errorMessage = reader.string();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.policyFiles.push(PolicyFile.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1775,6 +1893,11 @@ export const InspectReply: MessageFns<InspectReply> = {
         : isSet(object.error_message)
         ? globalThis.String(object.error_message)
         : "",
+      policyFiles: globalThis.Array.isArray(object?.policyFiles)
+        ? object.policyFiles.map((e: any) => PolicyFile.fromJSON(e))
+        : globalThis.Array.isArray(object?.policy_files)
+        ? object.policy_files.map((e: any) => PolicyFile.fromJSON(e))
+        : [],
     };
   },
 
@@ -1798,6 +1921,9 @@ export const InspectReply: MessageFns<InspectReply> = {
     if (message.errorMessage !== "") {
       obj.errorMessage = message.errorMessage;
     }
+    if (message.policyFiles?.length) {
+      obj.policyFiles = message.policyFiles.map((e) => PolicyFile.toJSON(e));
+    }
     return obj;
   },
 
@@ -1812,12 +1938,150 @@ export const InspectReply: MessageFns<InspectReply> = {
     message.sealedDiff = object.sealedDiff ?? new Uint8Array(0);
     message.errorCode = object.errorCode ?? "";
     message.errorMessage = object.errorMessage ?? "";
+    message.policyFiles = object.policyFiles?.map((e) => PolicyFile.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBasePolicyFile(): PolicyFile {
+  return { layer: "", path: "", content: new Uint8Array(0), problem: "", agentWritable: false };
+}
+
+export const PolicyFile: MessageFns<PolicyFile> = {
+  encode(message: PolicyFile, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.layer !== "") {
+      writer.uint32(10).string(message.layer);
+    }
+    if (message.path !== "") {
+      writer.uint32(18).string(message.path);
+    }
+    if (message.content.length !== 0) {
+      writer.uint32(26).bytes(message.content);
+    }
+    if (message.problem !== "") {
+      writer.uint32(34).string(message.problem);
+    }
+    if (message.agentWritable !== false) {
+      writer.uint32(40).bool(message.agentWritable);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PolicyFile {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePolicyFile();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.layer = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.content = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.problem = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.agentWritable = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): PolicyFile {
+    return {
+      layer: isSet(object.layer) ? globalThis.String(object.layer) : "",
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      content: isSet(object.content) ? bytesFromBase64(object.content) : new Uint8Array(0),
+      problem: isSet(object.problem) ? globalThis.String(object.problem) : "",
+      agentWritable: isSet(object.agentWritable)
+        ? globalThis.Boolean(object.agentWritable)
+        : isSet(object.agent_writable)
+        ? globalThis.Boolean(object.agent_writable)
+        : false,
+    };
+  },
+
+  toJSON(message: PolicyFile): unknown {
+    const obj: any = {};
+    if (message.layer !== "") {
+      obj.layer = message.layer;
+    }
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.content.length !== 0) {
+      obj.content = base64FromBytes(message.content);
+    }
+    if (message.problem !== "") {
+      obj.problem = message.problem;
+    }
+    if (message.agentWritable !== false) {
+      obj.agentWritable = message.agentWritable;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<PolicyFile>): PolicyFile {
+    return PolicyFile.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PolicyFile>): PolicyFile {
+    const message = createBasePolicyFile();
+    message.layer = object.layer ?? "";
+    message.path = object.path ?? "";
+    message.content = object.content ?? new Uint8Array(0);
+    message.problem = object.problem ?? "";
+    message.agentWritable = object.agentWritable ?? false;
     return message;
   },
 };
 
 function createBaseControl(): Control {
-  return { action: "", callId: "", orderId: "", reason: "" };
+  return { action: "", callId: "", orderId: "", reason: "", freezeEpoch: 0n, frozenScopes: [] };
 }
 
 export const Control: MessageFns<Control> = {
@@ -1833,6 +2097,15 @@ export const Control: MessageFns<Control> = {
     }
     if (message.reason !== "") {
       writer.uint32(34).string(message.reason);
+    }
+    if (message.freezeEpoch !== 0n) {
+      if (BigInt.asUintN(64, message.freezeEpoch) !== message.freezeEpoch) {
+        throw new globalThis.Error("value provided for field message.freezeEpoch of type uint64 too large");
+      }
+      writer.uint32(240).uint64(message.freezeEpoch);
+    }
+    for (const v of message.frozenScopes) {
+      writer.uint32(250).string(v!);
     }
     return writer;
   },
@@ -1882,6 +2155,22 @@ export const Control: MessageFns<Control> = {
             message.reason = reader.string();
             continue;
           }
+          case 30: {
+            if (tag !== 240) {
+              break;
+            }
+
+            message.freezeEpoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 31: {
+            if (tag !== 250) {
+              break;
+            }
+
+            message.frozenScopes.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1908,6 +2197,16 @@ export const Control: MessageFns<Control> = {
         ? globalThis.String(object.order_id)
         : "",
       reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      freezeEpoch: isSet(object.freezeEpoch)
+        ? BigInt(object.freezeEpoch)
+        : isSet(object.freeze_epoch)
+        ? BigInt(object.freeze_epoch)
+        : 0n,
+      frozenScopes: globalThis.Array.isArray(object?.frozenScopes)
+        ? object.frozenScopes.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.frozen_scopes)
+        ? object.frozen_scopes.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -1925,6 +2224,12 @@ export const Control: MessageFns<Control> = {
     if (message.reason !== "") {
       obj.reason = message.reason;
     }
+    if (message.freezeEpoch !== 0n) {
+      obj.freezeEpoch = message.freezeEpoch.toString();
+    }
+    if (message.frozenScopes?.length) {
+      obj.frozenScopes = message.frozenScopes;
+    }
     return obj;
   },
 
@@ -1937,6 +2242,10 @@ export const Control: MessageFns<Control> = {
     message.callId = object.callId ?? "";
     message.orderId = object.orderId ?? "";
     message.reason = object.reason ?? "";
+    message.freezeEpoch = (object.freezeEpoch !== undefined && object.freezeEpoch !== null)
+      ? BigInt(object.freezeEpoch)
+      : 0n;
+    message.frozenScopes = object.frozenScopes?.map((e) => e) || [];
     return message;
   },
 };
@@ -1953,6 +2262,7 @@ function createBaseHeartbeat(): Heartbeat {
     journalId: "",
     home: "",
     atMs: 0n,
+    freezeEpoch: 0n,
   };
 }
 
@@ -1990,6 +2300,12 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         throw new globalThis.Error("value provided for field message.atMs of type uint64 too large");
       }
       writer.uint32(80).uint64(message.atMs);
+    }
+    if (message.freezeEpoch !== 0n) {
+      if (BigInt.asUintN(64, message.freezeEpoch) !== message.freezeEpoch) {
+        throw new globalThis.Error("value provided for field message.freezeEpoch of type uint64 too large");
+      }
+      writer.uint32(240).uint64(message.freezeEpoch);
     }
     return writer;
   },
@@ -2087,6 +2403,14 @@ export const Heartbeat: MessageFns<Heartbeat> = {
             message.atMs = reader.uint64() as bigint;
             continue;
           }
+          case 30: {
+            if (tag !== 240) {
+              break;
+            }
+
+            message.freezeEpoch = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2115,6 +2439,11 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         : "",
       home: isSet(object.home) ? globalThis.String(object.home) : "",
       atMs: isSet(object.atMs) ? BigInt(object.atMs) : isSet(object.at_ms) ? BigInt(object.at_ms) : 0n,
+      freezeEpoch: isSet(object.freezeEpoch)
+        ? BigInt(object.freezeEpoch)
+        : isSet(object.freeze_epoch)
+        ? BigInt(object.freeze_epoch)
+        : 0n,
     };
   },
 
@@ -2150,6 +2479,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     if (message.atMs !== 0n) {
       obj.atMs = message.atMs.toString();
     }
+    if (message.freezeEpoch !== 0n) {
+      obj.freezeEpoch = message.freezeEpoch.toString();
+    }
     return obj;
   },
 
@@ -2168,6 +2500,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     message.journalId = object.journalId ?? "";
     message.home = object.home ?? "";
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
+    message.freezeEpoch = (object.freezeEpoch !== undefined && object.freezeEpoch !== null)
+      ? BigInt(object.freezeEpoch)
+      : 0n;
     return message;
   },
 };
