@@ -5,6 +5,7 @@ import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { Hosts } from './broker/hosts.ts';
 import type { EventHub } from './event-hub.ts';
 import type { GatewayStep } from './gateway-step.ts';
+import type { Metrics } from './metrics.ts';
 import type { PolicyDesk } from './policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
@@ -13,6 +14,7 @@ import type { Sessions } from './record/sessions.ts';
 /** What the transitions of a call need. */
 export type Gateway = {
   readonly audit: AuditLog;
+  readonly metrics: Metrics;
   readonly members: Members;
   readonly sessions: Sessions;
   readonly hosts: Hosts;

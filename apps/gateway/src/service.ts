@@ -31,6 +31,7 @@ import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import { startHttp } from './http/server.ts';
+import { Metrics } from './metrics.ts';
 import { PolicyDesk } from './policy-desk.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
@@ -111,13 +112,20 @@ export async function startGateway(
   });
   const manager = await jetstreamManager(connection);
   await ensureStreams(manager);
-  const audit = new AuditLog(config.auditAddress);
+  const metrics = new Metrics();
+  const count = metrics.counter(
+    'audit_requests',
+    'rpc',
+    'Requests to the audit service, appends on the kept stream included',
+  );
+  const audit = new AuditLog(config.auditAddress, count);
   const members = new Members(audit);
   await members.refresh();
   for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
   const hosts = new Hosts(members);
   const gateway: Gateway = {
     audit,
+    metrics,
     members,
     sessions: new Sessions(audit),
     hosts,

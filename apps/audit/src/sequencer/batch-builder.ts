@@ -187,9 +187,10 @@ export class BatchBuilder {
     rows: readonly { id: string; index: number; leafHash: Uint8Array; recordedMs: number }[],
     replayed: boolean,
   ): AppendReply {
-    const dispatched = request.entries.find((draft) => draft.toState === 'dispatched');
-    const call = dispatched && (this.#calls.get(dispatched.callId) ?? this.#cold.calls.get(dispatched.callId));
-    const receipt = call && receiptOf(call, this.#options.receiptIdentity);
+    const about = request.entries.find((draft) => draft.callId !== '')?.callId ?? '';
+    const call = this.#calls.get(about) ?? this.#cold.calls.get(about);
+    const dispatches = request.entries.some((draft) => draft.toState === 'dispatched');
+    const receipt = dispatches && call ? receiptOf(call, this.#options.receiptIdentity) : undefined;
     return AppendReply.fromPartial({
       requestId: request.requestId,
       entries: rows.map((row) => ({
@@ -199,6 +200,7 @@ export class BatchBuilder {
         recordedMs: BigInt(row.recordedMs),
       })),
       ...(receipt ? { receipt } : {}),
+      ...(call ? { call: call.record } : {}),
       replayed,
     });
   }

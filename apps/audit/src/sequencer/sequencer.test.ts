@@ -6,7 +6,7 @@ import { usePostgres } from '@countersign/testing';
 import { Kysely, PostgresDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { connectWriter, migrate } from '../db/connection.ts';
 import { MIGRATIONS, PARTITION_ENTRIES } from '../db/migrations.ts';
 import { Sequencer } from './sequencer.ts';
@@ -99,6 +99,24 @@ describe('group commit', () => {
     expect(replies.every((reply) => reply.refusal === undefined)).toBe(true);
     expect(sequencer.commits).toBe(1);
     expect(await count('select count(distinct xmin::text) n from audit.entry')).toBe(1);
+  });
+
+  test('a batch costs one flush of the write-ahead log and two round trips, however many receipts it gives', async () => {
+    await append(received('call_warm'));
+    const flushes = async () => {
+      await writer.query('select pg_stat_force_next_flush()');
+      await writer.query('select 1');
+      const seen = await writer.query<{ n: string }>(
+        "select sum(fsyncs) n from pg_stat_get_backend_io(pg_backend_pid()) where object = 'wal'",
+      );
+      return Number(seen.rows[0]?.n);
+    };
+    const before = await flushes();
+    const queries = vi.spyOn(writer, 'query');
+    await Promise.all(Array.from({ length: 64 }, (_, at) => append(received(`call_${at}`))));
+    const roundTrips = queries.mock.calls.length;
+    queries.mockRestore();
+    expect({ roundTrips, flushes: (await flushes()) - before }).toEqual({ roundTrips: 2, flushes: 1 });
   });
 
   test('more than 500 entries are split at 500', async () => {

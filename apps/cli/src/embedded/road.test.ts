@@ -25,6 +25,7 @@ import { approveWaiting, verifyLog } from './check.ts';
 import { installationPath } from './data-folder.ts';
 import { enrolSamples } from './enrol.ts';
 import { type Installation, startInstallation } from './installation.ts';
+import { readTokens } from './keys.ts';
 import { endOf, runSamples, sampleAgent } from './samples.ts';
 
 const root = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : homedir(), 'countersign-road-'));
@@ -237,6 +238,28 @@ test('one trace id follows a call through the logs of gateway, guardian and runn
     Buffer.from((JSON.parse(line) as { leaf?: string }).leaf ?? '', 'base64').toString(),
   );
   expect(texts.filter((text) => text.includes(`"trace":"${trace}"`)).length).toBe(2);
+});
+
+/** Requests that gateway and audit exchanged so far, without those of the sweep and of readiness. */
+async function auditRequests(): Promise<Record<string, number>> {
+  const authorization = `Bearer ${readTokens(installation.data)['local-auditor']}`;
+  const answer = await fetch(new URL('/metrics', installation.endpoints.http), { headers: { authorization } });
+  const found = (await answer.text()).matchAll(/^countersign_audit_requests_total\{rpc="(\w+)"\} (\d+)$/gm);
+  const counts = [...found].map(([, rpc = '', count]) => [rpc, Number(count)] as const);
+  return Object.fromEntries(counts.filter(([rpc]) => !['listCalls', 'getCheckpoint'].includes(rpc)));
+}
+
+test('an auto-allowed call costs five requests to the record, two of them appends, from submit to result', async () => {
+  await finish('bash', { command: 'true' });
+  const before = await auditRequests();
+  expect((await finish('bash', { command: 'true' })).state).toBe('done');
+  const after = await auditRequests();
+  const spent = Object.entries(after).map(([rpc, count]) => [rpc, count - (before[rpc] ?? 0)] as const);
+  expect(Object.fromEntries(spent.filter(([, count]) => count > 0))).toEqual({
+    append: 2,
+    getCall: 2,
+    listDocuments: 1,
+  });
 });
 
 describe('a hostile or careless agent', () => {

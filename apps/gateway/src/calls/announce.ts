@@ -41,11 +41,16 @@ async function resultFor(gateway: Gateway, record: CallRecord): Promise<Uint8Arr
   return sealTo(member.seal_key, result, record.callId);
 }
 
-/** Tells agent and desk the present state of a call, as the record has it. */
+/** Tells agent and desk the present state of a call, read from the record. */
 export async function announce(gateway: Gateway, callId: string, code = ''): Promise<CallRecord | undefined> {
   const record = await gateway.audit.getCall('', callId);
-  if (!record) return undefined;
-  const { state, host } = record;
+  if (record) await announceRecord(gateway, record, code);
+  return record;
+}
+
+/** Tells agent and desk the state of a call that was just read or recorded. A closed call carries its sealed result. */
+export async function announceRecord(gateway: Gateway, record: CallRecord, code = ''): Promise<void> {
+  const { callId, state, host } = record;
   gateway.logger.info({ call: callId, state, host, trace: traceId(record.traceparent) }, 'call state');
   const terminal = isTerminal(record.state as CallState);
   tellAgent(gateway, record.agent, {
@@ -60,5 +65,4 @@ export async function announce(gateway: Gateway, callId: string, code = ''): Pro
   });
   const name = record.state === 'pending' ? 'approval_request' : 'call';
   gateway.hub.emit(name, callSummary(record));
-  return record;
 }

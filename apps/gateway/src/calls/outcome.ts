@@ -4,7 +4,7 @@ import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
-import { announce } from './announce.ts';
+import { announce, announceRecord } from './announce.ts';
 
 /** Entry type of each state that a host may report. */
 const ENTRY_TYPES: Readonly<Record<string, string>> = {
@@ -82,7 +82,8 @@ async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outc
       'outcome was not recorded; the record has moved on',
     );
   gateway.atStep('outcome.recorded');
-  await announce(gateway, callId, outcome.code);
+  if (reply.call) await announceRecord(gateway, { ...reply.call, sealedResult: outcome.sealedResult }, outcome.code);
+  else await announce(gateway, callId, outcome.code);
 }
 
 /** Takes a message of `cs.v1.outcome.<host>`: signed by that host, about an order that the record gave to it. */

@@ -1,4 +1,4 @@
-import type { CallState } from '@countersign/kernel';
+import { type CallState, FaultError } from '@countersign/kernel';
 import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
 import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
@@ -6,8 +6,8 @@ import { maskLine, maskText } from '../masking.ts';
 import { callEntry, json } from '../record/entries.ts';
 import type { Member } from '../record/members.ts';
 import type { VersionedSession } from '../record/sessions.ts';
-import { announce, tellAgent } from './announce.ts';
-import { newOrder, publishRecorded } from './dispatch.ts';
+import { announce, announceRecord, tellAgent } from './announce.ts';
+import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import { reviewCall } from './guardian.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
@@ -252,8 +252,10 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     throw new Error('decision was not recorded');
   }
   gateway.atStep('call.recorded');
-  if (reply.receipt) await publishRecorded(gateway, submit.callId);
-  await announce(gateway, submit.callId);
+  if (!reply.call) throw new FaultError('the record answered without the call', { code: ERROR_CODES.internal });
+  const stored = { ...reply.call, sealedPayload: submit.sealedPayload };
+  if (reply.receipt) await publishOrder(gateway, stored, reply.receipt);
+  await announceRecord(gateway, stored);
   gateway.atStep('call.announced');
 }
 

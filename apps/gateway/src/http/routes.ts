@@ -174,6 +174,11 @@ function changeRoutes(app: Http, gateway: Gateway, sign: Sign): void {
 export function addRoutes(app: Http, gateway: Gateway, sign: Sign): void {
   readRoutes(app, gateway, sign);
   changeRoutes(app, gateway, sign);
+  /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
+  app.get('/metrics', async (request, reply) => {
+    if (!authorise(sign, request, reply, READERS)) return reply;
+    return reply.type('text/plain; version=0.0.4').send(gateway.metrics.text());
+  });
   app.get('/healthz', async () => ({ ok: true }));
   /** 200 when the record answers. */
   app.get('/readyz', async (_request, reply) => {

@@ -44,7 +44,11 @@ export class AuditLog {
   #closed = false;
   readonly #sweep: NodeJS.Timeout;
 
-  constructor(address: string) {
+  readonly #count: (rpc: string) => void;
+
+  /** `count` is told the name of each request as it leaves. */
+  constructor(address: string, count: (rpc: string) => void) {
+    this.#count = count;
     this.#client = grpcClient(AuditClient, address);
     this.#sweep = setInterval(() => this.#expire(), 1_000);
   }
@@ -55,6 +59,7 @@ export class AuditLog {
     this.#lastId += 1n;
     const request = AppendRequest.fromPartial({ ...append, requestId: this.#lastId });
     return new Promise((resolve, reject) => {
+      this.#count('append');
       this.#inFlight.set(request.requestId, { request, resolve, reject, deadlineMs: Date.now() + DEADLINE_MS });
       if (this.#stream) this.#stream.write(request);
       else this.#open();
@@ -63,19 +68,21 @@ export class AuditLog {
 
   /** State of a call; undefined when there is none. An empty `agent` matches every agent. */
   async getCall(agent: string, callId: string): Promise<CallRecord | undefined> {
-    return this.#read((done) => this.#client.getCall({ agent, callId }, new Metadata(), this.#options(), done));
+    return this.#read('getCall', (done) =>
+      this.#client.getCall({ agent, callId }, new Metadata(), this.#options(), done),
+    );
   }
 
   async listCalls(states: readonly string[], limit: number, pageToken = ''): Promise<ListCallsReply> {
     const request = { states: [...states], sessionId: '', limit, pageToken };
-    const found = await this.#read<ListCallsReply>((done) =>
+    const found = await this.#read<ListCallsReply>('listCalls', (done) =>
       this.#client.listCalls(request, new Metadata(), this.#options(), done),
     );
     return found ?? { calls: [], nextPageToken: '' };
   }
 
   async listDocuments(kind: string, key = ''): Promise<readonly Document[]> {
-    const found = await this.#read<{ documents: Document[] }>((done) =>
+    const found = await this.#read<{ documents: Document[] }>('listDocuments', (done) =>
       this.#client.listDocuments({ kind, key }, new Metadata(), this.#options(), done),
     );
     return found?.documents ?? [];
@@ -83,17 +90,20 @@ export class AuditLog {
 
   /** Receipt of a dispatched call; undefined when nothing was dispatched. */
   getReceipt(callId: string): Promise<Receipt | undefined> {
-    return this.#read((done) => this.#client.getReceipt({ callId }, new Metadata(), this.#options(), done));
+    return this.#read('getReceipt', (done) =>
+      this.#client.getReceipt({ callId }, new Metadata(), this.#options(), done),
+    );
   }
 
   /** Every leaf, then the checkpoint that covers them. */
   exportLog(): AsyncIterable<ExportChunk> {
+    this.#count('export');
     return this.#client.export({}) as AsyncIterable<ExportChunk>;
   }
 
   /** True when the record answers. */
   async isReady(): Promise<boolean> {
-    return this.#read<{ checkpoint: string }>((done) =>
+    return this.#read<{ checkpoint: string }>('getCheckpoint', (done) =>
       this.#client.getCheckpoint({}, new Metadata(), this.#options(), done),
     ).then(
       () => true,
@@ -114,7 +124,8 @@ export class AuditLog {
     return { deadline: Date.now() + DEADLINE_MS };
   }
 
-  #read<T>(start: (done: (error: ServiceError | null, value: T) => void) => void): Promise<T | undefined> {
+  #read<T>(rpc: string, start: (done: (error: ServiceError | null, value: T) => void) => void): Promise<T | undefined> {
+    this.#count(rpc);
     return new Promise((resolve, reject) => {
       start((error, value) => {
         if (!error) resolve(value);

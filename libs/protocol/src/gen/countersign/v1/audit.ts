@@ -146,6 +146,8 @@ export interface AppendReply {
     | undefined;
   /** True when the entries were already there and this is the first answer again. */
   replayed: boolean;
+  /** The call after this request, without sealed payload and result; set when the request was about one. */
+  call: CallRecord | undefined;
 }
 
 export interface GetCallRequest {
@@ -1724,7 +1726,7 @@ export const AppendRefusal: MessageFns<AppendRefusal> = {
 };
 
 function createBaseAppendReply(): AppendReply {
-  return { requestId: 0n, entries: [], receipt: undefined, refusal: undefined, replayed: false };
+  return { requestId: 0n, entries: [], receipt: undefined, refusal: undefined, replayed: false, call: undefined };
 }
 
 export const AppendReply: MessageFns<AppendReply> = {
@@ -1746,6 +1748,9 @@ export const AppendReply: MessageFns<AppendReply> = {
     }
     if (message.replayed !== false) {
       writer.uint32(40).bool(message.replayed);
+    }
+    if (message.call !== undefined) {
+      CallRecord.encode(message.call, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -1803,6 +1808,14 @@ export const AppendReply: MessageFns<AppendReply> = {
             message.replayed = reader.bool();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.call = CallRecord.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1828,6 +1841,7 @@ export const AppendReply: MessageFns<AppendReply> = {
       receipt: isSet(object.receipt) ? Receipt.fromJSON(object.receipt) : undefined,
       refusal: isSet(object.refusal) ? AppendRefusal.fromJSON(object.refusal) : undefined,
       replayed: isSet(object.replayed) ? globalThis.Boolean(object.replayed) : false,
+      call: isSet(object.call) ? CallRecord.fromJSON(object.call) : undefined,
     };
   },
 
@@ -1848,6 +1862,9 @@ export const AppendReply: MessageFns<AppendReply> = {
     if (message.replayed !== false) {
       obj.replayed = message.replayed;
     }
+    if (message.call !== undefined) {
+      obj.call = CallRecord.toJSON(message.call);
+    }
     return obj;
   },
 
@@ -1865,6 +1882,9 @@ export const AppendReply: MessageFns<AppendReply> = {
       ? AppendRefusal.fromPartial(object.refusal)
       : undefined;
     message.replayed = object.replayed ?? false;
+    message.call = (object.call !== undefined && object.call !== null)
+      ? CallRecord.fromPartial(object.call)
+      : undefined;
     return message;
   },
 };
