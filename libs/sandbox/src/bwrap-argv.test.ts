@@ -20,6 +20,7 @@ const facts = (change: Partial<SandboxFacts> = {}): SandboxFacts => ({
   maskedFolders: [],
   maskedFiles: [],
   emptyFile: '/state/empty',
+  overlays: [],
   canDisableUserns: true,
   seccompFd: 3,
   statusFd: 4,
@@ -88,6 +89,11 @@ describe('bwrapArgv', () => {
       '--tmpfs /secret',
       '--ro-bind /state/empty /etc/key',
     ]);
+  });
+
+  it('shows an overlay in the place of a file', () => {
+    const overlays = [{ source: '/state/passwd', target: '/etc/passwd' }];
+    expect(mounts({ overlays })).toContain('--ro-bind /state/passwd /etc/passwd');
   });
 
   it('passes the command as arguments', () => {

@@ -1,5 +1,8 @@
 import { isInside, type Places, type Profile, shallowFirst, writableRoots } from './places.ts';
 
+/** A file that is shown read-only in the place of another. */
+export type Overlay = { readonly source: string; readonly target: string };
+
 /** What the host was found to hold, from which the arguments follow. All paths are real, absolute and exist. */
 export type SandboxFacts = {
   readonly profile: Profile;
@@ -12,6 +15,8 @@ export type SandboxFacts = {
   readonly maskedFiles: readonly string[];
   /** An empty file that is shown in the place of masked files. */
   readonly emptyFile: string;
+  /** Files of the system that are shown with other content. */
+  readonly overlays: readonly Overlay[];
   /** The binary knows `--disable-userns`. */
   readonly canDisableUserns: boolean;
   readonly seccompFd: number;
@@ -66,6 +71,7 @@ export function bwrapArgv(facts: SandboxFacts): readonly string[] {
     ...bind('--ro-bind', pins),
     ...bind('--bind', roots),
     ...bind('--ro-bind', readOnly),
+    ...facts.overlays.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     ...folders.flatMap((folder) => ['--tmpfs', folder, '--remount-ro', folder]),
     ...files.flatMap((file) => ['--ro-bind', facts.emptyFile, file]),
     ...['--dev', '/dev', '--proc', '/proc', '--remount-ro', '/proc'],

@@ -1,4 +1,4 @@
-export { bwrapArgv, limitedCommand, type SandboxFacts } from './bwrap-argv.ts';
+export { bwrapArgv, limitedCommand, type Overlay, type SandboxFacts } from './bwrap-argv.ts';
 export { sandboxEnvironment } from './environment.ts';
 export {
   checkPlaces,

@@ -6,15 +6,19 @@ import type { Command } from 'commander';
 import { installationPath } from '../embedded/data-folder.ts';
 import { EXIT, RefusedError } from '../output.ts';
 
+const SETPRIV = '/usr/bin/setpriv';
 const ENTRY = 'apps/sandbox-runner/src/sandbox-command.ts';
 
-/** Starts the runner's own entry as a child and takes over its exit code. */
+/** Starts the runner's own entry as a child that dies with this process, and takes over its exit code. */
 async function runSandboxEntry(args: readonly string[]): Promise<void> {
   const entry = path.join(installationPath(), ENTRY);
   if (!existsSync(entry)) {
     throw new RefusedError(`\`${ENTRY}\` is not there`, 'countersign.product.unimplemented', EXIT.unimplemented);
   }
-  const child = spawn(process.execPath, [entry, ...args], { stdio: 'inherit' });
+  const node = [process.execPath, entry, ...args];
+  const bound = existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig=KILL', '--', ...node] : node;
+  const [program, ...rest] = bound as [string, ...string[]];
+  const child = spawn(program, rest, { stdio: 'inherit' });
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   child.once('error', reject);
   child.once('close', (code, signal) => resolve(code ?? 128 + (signal ? constants.signals[signal] : 0)));

@@ -1,6 +1,6 @@
 import { realpath } from 'node:fs/promises';
 import { err, ok, type Result } from '@countersign/kernel';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';

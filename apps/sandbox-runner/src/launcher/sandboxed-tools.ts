@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FaultError } from '@countersign/kernel';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
 import type { CommandEnding, HostTools, ToolLimits } from '../work/host-tools.ts';
 import type { LauncherReply, LauncherRequest, LauncherWork, SentLimits, WorkKind } from './messages.ts';

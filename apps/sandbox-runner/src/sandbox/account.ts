@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { refuse } from './sandbox-error.ts';
 
 const ALL_IDS = 4_294_967_295;

@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises';
 import { constants } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { asAccount, type RunAccount } from './run-account.ts';
 import { refuse } from './sandbox-error.ts';
 

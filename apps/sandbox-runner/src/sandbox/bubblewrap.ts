@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import type { Architecture } from '@countersign/sandbox';
 import { errnoOf, refuse } from './sandbox-error.ts';
 

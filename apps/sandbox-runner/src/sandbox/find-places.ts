@@ -1,6 +1,6 @@
 import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { checkPlaces, isInside, type Places, type Profile } from '@countersign/sandbox';
 import { accountUid } from './account.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';

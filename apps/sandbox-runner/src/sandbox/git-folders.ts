@@ -1,6 +1,6 @@
 import { lstat, open, realpath } from 'node:fs/promises';
 import path from 'node:path';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
 const MAX_POINTER_BYTES = 8_192;

@@ -1,7 +1,7 @@
 import { lstat, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { compilePathGlob, normalisePath, type PathGlob } from '@countersign/patterns';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { isInside } from '@countersign/sandbox';
 import type { Guard } from './placeholders.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';

@@ -1,7 +1,7 @@
 import { openSync, unlinkSync } from 'node:fs';
 import { lstat, mkdir, open, realpath, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import {
   bwrapArgv,
   encodeSeccomp,
@@ -14,6 +14,7 @@ import {
   seccompProgram,
 } from '@countersign/sandbox';
 import { refuseHostRoot } from './account.ts';
+import { accountFiles } from './account-files.ts';
 import { type Bubblewrap, BWRAP, probeBubblewrap } from './bubblewrap.ts';
 import { findPlaces } from './find-places.ts';
 import { gitPaths } from './git-folders.ts';
@@ -162,6 +163,7 @@ export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> 
     maskedFolders: masks.folders,
     maskedFiles: masks.files,
     emptyFile,
+    overlays: await accountFiles(places.state, places.home),
     canDisableUserns: bubblewrap.canDisableUserns,
     seccompFd: SECCOMP_FD,
     statusFd: STATUS_FD,

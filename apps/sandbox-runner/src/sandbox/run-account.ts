@@ -1,4 +1,4 @@
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { refuse } from './sandbox-error.ts';
 
 /** Account of commands and file tools of a runner that was started as root. */

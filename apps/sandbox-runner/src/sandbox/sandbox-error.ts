@@ -1,4 +1,4 @@
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 
 /** Why a command was not started or a file tool did nothing. `code` is one of ERROR_CODES. */
 export type SandboxError = { readonly code: string; readonly message: string };

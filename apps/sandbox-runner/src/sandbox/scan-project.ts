@@ -1,5 +1,5 @@
 import { opendir, stat } from 'node:fs/promises';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { accountUid } from './account.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 

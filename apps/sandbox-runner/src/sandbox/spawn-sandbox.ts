@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { limitedCommand } from '@countersign/sandbox';
 import { type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
 
