@@ -1,9 +1,10 @@
-import type { CallOutcome } from '@countersign/agent';
+import path from 'node:path';
+import type { Agent, CallOutcome } from '@countersign/agent';
 import type { Command } from 'commander';
-import { localAgent } from '../local-installation.ts';
+import { dataRoot, localAgent } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 
-type Options = { session: string; identity?: string; tighten?: 'ask' | 'deny' };
+type Options = { session?: string; identity?: string; tighten?: 'ask' | 'deny' };
 
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
@@ -45,12 +46,19 @@ function parsedArguments(args: string): unknown {
   }
 }
 
+async function sampleSession(agent: Agent, command: Command): Promise<string> {
+  const project = path.join(dataRoot(command), 'projects/sample');
+  const opened = await agent.openSession({ project, host: 'local' });
+  if (!opened.ok) throw new RefusedError(opened.error.message, opened.error.code);
+  return opened.value.sessionId;
+}
+
 /** `countersign call`: submits, waits, and on Ctrl-C cancels. */
 export function addCallCommand(program: Command): void {
   program
     .command('call <tool> <arguments>')
     .description('submit a tool call as an agent and wait for its end; Ctrl-C cancels it')
-    .requiredOption('--session <id>', 'session of the call')
+    .option('--session <id>', 'session of the call (default: a new one on the sample project)')
     .option('--identity <file>', "the agent's identity file (default: the sample agent)")
     .option('--tighten <effect>', '`ask` or `deny`')
     .action(async (tool: string, args: string, options: Options, command: Command) => {
@@ -60,7 +68,7 @@ export function addCallCommand(program: Command): void {
         const { result, cancel } = await agent.call({
           tool,
           args: values,
-          session: options.session,
+          session: options.session ?? (await sampleSession(agent, command)),
           ...(options.tighten ? { tighten: options.tighten } : {}),
           onEvent: ({ state, callId }) => process.stderr.write(`${callId}: ${state}\n`),
         });

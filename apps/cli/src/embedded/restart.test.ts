@@ -1,0 +1,72 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, expect, test } from 'vitest';
+import { installationPath } from './data-folder.ts';
+import { commandLineOf } from './orphans.ts';
+
+const root = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : homedir(), 'countersign-restart-'));
+chmodSync(root, 0o711);
+const command = path.join(installationPath(), 'apps/cli/src/main.ts');
+const processesFile = path.join(root, 'private/run/processes.json');
+const started: ChildProcess[] = [];
+
+type Run = { readonly child: ChildProcess; readonly said: () => string; readonly ended: Promise<unknown[]> };
+
+function start(): Run {
+  const args = [command, 'start', '--no-samples', '--data', root];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+  started.push(child);
+  let text = '';
+  child.stderr.on('data', (data: Buffer) => {
+    text += data.toString();
+  });
+  return { child, said: () => text, ended: once(child, 'exit') };
+}
+
+const countersign = (...args: string[]) =>
+  promisify(execFile)(process.execPath, [command, ...args, '--data', root], { encoding: 'utf8' });
+const untilServing = ({ said }: Run) => expect.poll(said, { timeout: 40_000 }).toContain('Ctrl-C stops everything');
+const children = (): { name: string; pid: number; commandLine: string }[] =>
+  JSON.parse(readFileSync(processesFile, 'utf8')).children;
+const living = (recorded: ReturnType<typeof children>): string[] =>
+  recorded.filter(({ pid, commandLine }) => commandLineOf(pid) === commandLine).map(({ name }) => name);
+
+afterAll(async () => {
+  for (const child of started) if (child.exitCode === null && child.signalCode === null) child.kill('SIGINT');
+  await Promise.all(
+    started.filter((child) => child.exitCode === null && child.signalCode === null).map((child) => once(child, 'exit')),
+  );
+  rmSync(root, { recursive: true, force: true });
+}, 60_000);
+
+test('a second start is refused, a killed run is cleaned up by the next, and the record is kept', async () => {
+  const first = start();
+  await untilServing(first);
+  const { stdout } = await countersign('call', 'bash', '{"command":"echo kept"}', '--json');
+  const { callId } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as { callId: string };
+
+  const rival = start();
+  await rival.ended;
+  expect([rival.child.exitCode === 0, rival.said()]).toEqual([false, expect.stringContaining('already running')]);
+
+  const orphans = children();
+  first.child.kill('SIGKILL');
+  await first.ended;
+  expect(living(orphans).length).toBe(6);
+
+  const second = start();
+  await untilServing(second);
+  expect(second.said()).toContain('stopped what a killed run left');
+  expect(living(orphans)).toEqual([]);
+  const shown = await countersign('approvals', 'show', callId, '--json');
+  expect(JSON.parse(shown.stdout)).toMatchObject({ callId, state: 'done' });
+
+  const served = children();
+  second.child.kill('SIGINT');
+  expect(await second.ended).toEqual([0, null]);
+  expect([living(served), existsSync(processesFile)]).toEqual([[], false]);
+}, 150_000);
