@@ -59,6 +59,8 @@ export type GatewayClient = {
   readonly callById: (callId: string) => Answer<CallDetail>;
   readonly decide: (callId: string, decision: Decision) => Answer<{ readonly state: string }>;
   readonly cancel: (callId: string, reason: string) => Answer<unknown>;
+  /** Any other request with a JSON answer. */
+  readonly request: <T>(method: string, path: string, schema: z.ZodType<T>, body?: object) => Answer<T>;
   /** The export as NDJSON text. */
   readonly exportLog: () => Answer<string>;
 };
@@ -145,6 +147,7 @@ export function gatewayClient(base: string, token: string): GatewayClient {
     decide: async (callId, decision) =>
       answered(await send('POST', call(callId, '/decision'), decision), z.looseObject({ state: z.string() })),
     cancel: async (callId, reason) => answered(await send('POST', call(callId, '/cancel'), { reason }), z.unknown()),
+    request: async (method, path, schema, body) => answered(await send(method, path, body), schema),
     exportLog: async () => {
       const response = await send('GET', '/v1/audit/export');
       return response.ok ? ok(await response.text()) : err(await problemOf(response));

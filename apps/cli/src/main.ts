@@ -8,6 +8,7 @@ import { addPolicyCommand } from './commands/policy.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
 import { addStartCommand } from './commands/start.ts';
+import { addTokensCommand } from './commands/tokens.ts';
 import { reportError } from './output.ts';
 
 const EXIT_CODES = `
@@ -31,6 +32,7 @@ function program(): Command {
     addAuditCommand,
     addSandboxCommand,
     addDoctorCommand,
+    addTokensCommand,
     addPolicyCommand,
   ]) {
     add(root);

@@ -1,13 +1,12 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
-
-/** Roles of people and programs at the HTTP interface. */
-export const ROLES = ['viewer', 'approver', 'operator', 'admin', 'auditor'] as const;
-export type Role = (typeof ROLES)[number];
+import { groupsSchema, nameSchema, ROLES } from './access/principal.ts';
 
 const tokenSchema = z.object({
-  name: z.string().min(1).max(64),
+  /** The person it stands for. */
+  name: nameSchema,
   role: z.enum(ROLES),
+  groups: groupsSchema.default([]),
   /** Hex SHA-256 of the token; the token itself is never kept. */
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
 });

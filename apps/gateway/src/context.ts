@@ -2,6 +2,7 @@ import type { AtStep } from '@countersign/kernel';
 import type { GuardianClient, Identity } from '@countersign/protocol';
 import type { Logger, NatsConnection } from '@countersign/service-kit';
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import type { Queues } from './access/principal.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { EventHub } from './event-hub.ts';
 import type { GatewayStep } from './gateway-step.ts';
@@ -34,5 +35,9 @@ export type Gateway = {
   readonly atStep: AtStep<GatewayStep>;
   /** When this process began to serve. */
   readonly startedMs: number;
+  /** Groups that read and decide in each queue. */
+  readonly queues: Queues;
+  /** Hardened mode of the organisation's policy. */
+  readonly hardened: boolean;
   readonly logger: Logger;
 };

@@ -3,6 +3,8 @@ export type DeskEvent = {
   readonly id: number;
   readonly name: 'approval_request' | 'approval_resolved' | 'call';
   readonly data: string;
+  /** Queue of the call that it is about; decides who may see it. */
+  readonly queue: string;
 };
 
 const RING = 2_000;
@@ -19,9 +21,9 @@ export class EventHub {
     this.#last = startMs * 1_000;
   }
 
-  emit(name: DeskEvent['name'], data: object): void {
+  emit(name: DeskEvent['name'], data: object, queue: string): void {
     this.#last += 1;
-    const event = { id: this.#last, name, data: JSON.stringify(data) };
+    const event = { id: this.#last, name, data: JSON.stringify(data), queue };
     this.#ring.push(event);
     if (this.#ring.length > RING) this.#ring.shift();
     for (const listener of this.#listeners) listener(event);

@@ -12,11 +12,21 @@ import {
   type PolicySet,
 } from '@countersign/policy';
 import type { Heartbeat } from '@countersign/protocol';
+import type { Queues } from './access/principal.ts';
 import type { Session } from './record/sessions.ts';
 
 const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
 
 type PolicyConfig = { readonly permissions: object; readonly ceilings: object; readonly security: object };
+
+const queueGroups = (queues: object): Queues =>
+  Object.fromEntries(
+    Object.entries(queues as Record<string, { readers?: string[]; approvers?: string[] }>).flatMap(([name, queue]) =>
+      queue.approvers || queue.readers
+        ? [[name, { readers: queue.readers ?? [], approvers: queue.approvers ?? [] }]]
+        : [],
+    ),
+  );
 
 /** The organisation's policy and the questions the gateway puts to the engine. */
 export class PolicyDesk {
@@ -29,6 +39,9 @@ export class PolicyDesk {
   readonly onFailedReview: 'deny' | 'ask_human';
   /** A second review of whether a call fits agent, role and task. */
   readonly identityJudge: boolean;
+  readonly hardened: boolean;
+  /** Groups that read and decide in each queue of the managed layer. */
+  readonly queues: Queues;
   /** Hex SHA-256 of the managed layer; recorded with each decision. */
   readonly digest: string;
 
@@ -44,6 +57,8 @@ export class PolicyDesk {
       block_private_network: security.block_private_network ?? DEFAULT_SECURITY.block_private_network,
       hardened_mode: security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode,
     };
+    this.hardened = this.#security.hardened_mode === true;
+    this.queues = queueGroups(this.#managed.queues ?? {});
     const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
     this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
     this.identityJudge = stated.identity_judge_llm_enabled === true;

@@ -99,7 +99,7 @@ export async function startGateway(
   config: GatewayConfig,
   logger: Logger,
   { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
-): Promise<RunningService & { port: number }> {
+): Promise<RunningService & { port: number; routes: readonly string[] }> {
   const policy = new PolicyDesk(config.policy);
   const identity = await loadIdentity(config.identityFile);
   const control = await loadIdentity(config.controlIdentityFile);
@@ -139,6 +139,8 @@ export async function startGateway(
     now,
     atStep,
     startedMs: now(),
+    queues: policy.queues,
+    hardened: policy.hardened,
     logger,
   };
   const loop = (stream: string, consumer: string, handle: (subject: string, bytes: Uint8Array) => Promise<void>) =>
@@ -161,6 +163,7 @@ export async function startGateway(
   const http = await startHttp(config, gateway);
   return {
     port: http.port,
+    routes: http.routes,
     stop: async () => {
       await http.stop();
       await Promise.all(loops.map((running) => running.stop()));

@@ -126,6 +126,8 @@ const managed = {
     additionalProperties: object({
       description: text('what the queue is for'),
       approvals: people,
+      approvers: list(text('a group of the directory', 128), 'groups whose people may decide'),
+      readers: list(text('a group of the directory', 128), 'groups whose people may read'),
       separationOfDuties: flag('the person for whom the agent acts may not approve'),
     }),
   },

@@ -42,6 +42,10 @@ export interface QueueSource {
   readonly approvals?: number;
   /** The person on whose behalf the agent acts may not approve. */
   readonly separationOfDuties?: boolean;
+  /** Groups of the directory whose people may decide; absent lets every approver. */
+  readonly approvers?: readonly string[];
+  /** Groups whose people may read its calls beside the approvers. */
+  readonly readers?: readonly string[];
   readonly description?: string;
 }
 

@@ -17,7 +17,11 @@ export type JudgeView = {
 export type Judged = { readonly ok: true; readonly calls: Map<string, CallMemory> };
 export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
 
-const DOCUMENT_KINDS = new Set(['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants']);
+const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
+  ...['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants'],
+  // Who may do what: people, tokens, enrolment, partial answers, credentials.
+  ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review'],
+]);
 
 /** Ids of the two entries of a grant's life: it ends once, revoked or expired. */
 export const grantEntry = (grant: string, end: 'created' | 'ended'): string => `ent_${grant}_grant.${end}_1`;

@@ -26,6 +26,7 @@ const TOKENS = [
   { name: 'local-operator', role: 'operator' },
   { name: 'local-approver', role: 'approver' },
   { name: 'local-auditor', role: 'auditor' },
+  { name: 'local-admin', role: 'admin' },
 ] as const;
 
 export type TokenName = (typeof TOKENS)[number]['name'];

@@ -64,5 +64,5 @@ export async function announceRecord(gateway: Gateway, record: CallRecord, code 
     sealedResult: terminal ? await resultFor(gateway, record) : new Uint8Array(),
   });
   const name = record.state === 'pending' ? 'approval_request' : 'call';
-  gateway.hub.emit(name, callSummary(record));
+  gateway.hub.emit(name, callSummary(record), record.queue);
 }

@@ -84,6 +84,7 @@ export async function answerCall(
   const session = await gateway.sessions.find(record.sessionId);
   if (session?.session.approval_mode === 'auto') resumeReviews(gateway, record.sessionId);
   const present = await announce(gateway, callId);
-  gateway.hub.emit('approval_resolved', { callId, state: present?.state ?? record.state, decidedByName: by.name });
+  const resolved = { callId, state: present?.state ?? record.state, decidedByName: by.name };
+  gateway.hub.emit('approval_resolved', resolved, record.queue);
   return ok({ state: approves ? 'approved' : 'denied' });
 }

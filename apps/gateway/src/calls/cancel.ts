@@ -33,7 +33,7 @@ export async function cancelCall(
     const reply = await gateway.audit.append({ entries: [requested, closed], reason: maskText(reason) });
     await announce(gateway, callId);
     if (!reply.refusal) {
-      gateway.hub.emit('approval_resolved', { callId, state: 'cancelled' });
+      gateway.hub.emit('approval_resolved', { callId, state: 'cancelled' }, record.queue);
       return 'cancelled';
     }
     if (reply.refusal.code !== ERROR_CODES.auditLost) return 'ended';

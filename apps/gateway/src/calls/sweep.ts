@@ -33,7 +33,7 @@ async function close(
     reason: step.reason,
   });
   await announce(gateway, callId);
-  if (record.state === 'pending') gateway.hub.emit('approval_resolved', { callId, state: step.state });
+  if (record.state === 'pending') gateway.hub.emit('approval_resolved', { callId, state: step.state }, record.queue);
 }
 
 async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: number): Promise<void> {

@@ -5,6 +5,8 @@ import type { FastifyReply } from 'fastify';
 const STATUS: Partial<Record<ErrorCode, number>> = {
   [ERROR_CODES.unauthenticated]: 401,
   [ERROR_CODES.forbidden]: 403,
+  [ERROR_CODES.signInAgain]: 403,
+  [ERROR_CODES.changedMeanwhile]: 409,
   [ERROR_CODES.notFound]: 404,
   [ERROR_CODES.invalidRequest]: 400,
   [ERROR_CODES.alreadyDecided]: 409,

@@ -1,17 +1,20 @@
 import { existsSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import fastifyCookie from '@fastify/cookie';
 import fastifyHelmet from '@fastify/helmet';
 import fastifyRateLimit from '@fastify/rate-limit';
 import fastifyStatic from '@fastify/static';
 import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import { openAccess } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
-import { Sign } from './auth.ts';
+import { guardRoutes } from './access-hook.ts';
+import { addAccessRoutes } from './access-routes.ts';
+import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
-import { addRoutes, type Http } from './routes.ts';
+import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
 
 const BODY_LIMIT = 65_536;
@@ -32,6 +35,9 @@ const CSP = {
   },
 };
 
+const PASSED_ON: readonly string[] = [ERROR_CODES.auditUnavailable, ERROR_CODES.changedMeanwhile];
+const isPassedOn = (code: string): code is ErrorCode => PASSED_ON.includes(code);
+
 function addErrors(app: Http, gateway: Gateway): void {
   app.setErrorHandler((error: Error & { statusCode?: number; validation?: unknown }, request, reply) => {
     if (error.validation)
@@ -41,9 +47,8 @@ function addErrors(app: Http, gateway: Gateway): void {
         code: ERROR_CODES.rateLimited,
         message: 'too many requests; wait for the time in Retry-After',
       });
-    if (error instanceof FaultError && error.code === ERROR_CODES.auditUnavailable) {
-      return sendProblem(reply, { code: ERROR_CODES.auditUnavailable, message: error.publicMessage });
-    }
+    if (error instanceof FaultError && isPassedOn(error.code))
+      return sendProblem(reply, { code: error.code, message: error.publicMessage });
     if (error.statusCode !== undefined && error.statusCode < 500)
       return sendProblem(reply, { code: ERROR_CODES.invalidRequest, message: error.message.toLowerCase() });
     gateway.logger.error({ err: error, route: request.routeOptions.url }, 'a request failed');
@@ -58,7 +63,7 @@ function addErrors(app: Http, gateway: Gateway): void {
 export async function startHttp(
   config: GatewayConfig,
   gateway: Gateway,
-): Promise<{ port: number; stop: () => Promise<void> }> {
+): Promise<{ port: number; routes: readonly string[]; stop: () => Promise<void> }> {
   const app: Http = Fastify({
     bodyLimit: BODY_LIMIT,
     requestTimeout: 30_000,
@@ -70,11 +75,14 @@ export async function startHttp(
   await app.register(fastifyHelmet, { contentSecurityPolicy: CSP, hsts: false });
   await app.register(fastifyRateLimit, { max: REQUESTS_PER_MINUTE, timeWindow: 60_000 });
   addErrors(app, gateway);
-  const sign = new Sign(config.tokens, gateway.now);
-  addRoutes(app, gateway, sign);
-  addStreams(app, gateway, sign);
+  const access = openAccess(config, gateway);
+  const routes = guardRoutes(app, access.authenticator, gateway.now);
+  addRoutes(app, gateway);
+  addAccessRoutes(app, gateway, access);
+  addStreams(app, gateway);
   if (existsSync(config.deskDir)) await app.register(fastifyStatic, { root: config.deskDir });
   await app.listen({ host: config.http.host, port: config.http.port });
   const address = app.server.address();
-  return { port: typeof address === 'object' && address ? address.port : config.http.port, stop: () => app.close() };
+  const port = typeof address === 'object' && address ? address.port : config.http.port;
+  return { port, routes, stop: () => app.close() };
 }

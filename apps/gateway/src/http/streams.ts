@@ -1,19 +1,25 @@
 import { Readable } from 'node:stream';
+import { ERROR_CODES } from '@countersign/protocol';
+import { seesAll, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
-import type { Sign } from './auth.ts';
-import { authorise, type Http } from './routes.ts';
+import type { DeskEvent } from '../event-hub.ts';
+import { ACCESS, principalOf } from './access-hook.ts';
+import type { Http } from './http.ts';
+import { sendProblem } from './problem.ts';
 
 const KEEPALIVE_MS = 15_000;
 
 /** `GET /v1/events`: server-sent events with resume by `Last-Event-ID`; `reset` tells the reader to list again. */
-function eventRoute(app: Http, gateway: Gateway, sign: Sign): void {
-  app.get('/v1/events', (request, reply) => {
-    if (!authorise(sign, request, reply, ['viewer', 'approver', 'operator', 'admin', 'auditor'])) return;
+function eventRoute(app: Http, gateway: Gateway): void {
+  app.get('/v1/events', { config: { access: ACCESS.read } }, (request, reply) => {
+    const principal = principalOf(request);
     const last = Number(request.headers['last-event-id'] ?? Number.NaN);
     const missed = Number.isSafeInteger(last) ? gateway.hub.since(last) : [];
     const { raw } = reply;
-    const write = (event: { id: number; name: string; data: string }) =>
-      raw.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
+    const write = (event: DeskEvent) => {
+      if (visible(principal, event, gateway.queues))
+        raw.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
+    };
     const unfollow = gateway.hub.follow((event) => {
       // A reader that does not keep up is cut off; it comes back and resumes.
       if (raw.writableLength > 1_048_576) raw.destroy();
@@ -45,11 +51,13 @@ async function* exportLines(gateway: Gateway): AsyncGenerator<string> {
 }
 
 /** Routes that answer with a stream. */
-export function addStreams(app: Http, gateway: Gateway, sign: Sign): void {
-  eventRoute(app, gateway, sign);
+export function addStreams(app: Http, gateway: Gateway): void {
+  eventRoute(app, gateway);
   /** The whole log as NDJSON: `{"leaf": base64}` in index order, then `{"checkpoint": note}`. */
-  app.get('/v1/audit/export', async (request, reply) => {
-    if (!authorise(sign, request, reply, ['approver', 'operator', 'admin', 'auditor'])) return reply;
+  app.get('/v1/audit/export', { config: { access: ACCESS.exportAll } }, async (request, reply) => {
+    // The log holds the calls of every queue.
+    if (!seesAll(principalOf(request)))
+      return sendProblem(reply, { code: ERROR_CODES.forbidden, message: 'the export holds every queue' });
     return reply.type('application/x-ndjson').send(Readable.from(exportLines(gateway)));
   });
 }

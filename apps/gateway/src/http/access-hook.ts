@@ -1,0 +1,106 @@
+import { FaultError } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import type { Authenticator } from '../access/authenticator.ts';
+import { hasRole, type Principal, type Role, type Scope } from '../access/principal.ts';
+import type { Http } from './http.ts';
+import { sendProblem } from './problem.ts';
+
+/** Who may use a route. */
+export type AccessRule =
+  | { readonly open: true }
+  | {
+      readonly roles: readonly Role[];
+      readonly scope: Scope;
+      /** Needs a sign-in of the last minutes, or a token with the scope `admin`. */
+      readonly sensitive?: true;
+      /** Needs a person at a session; no token is enough. */
+      readonly person?: true;
+    };
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: AccessRule;
+  }
+  interface FastifyRequest {
+    principal: Principal | null;
+  }
+}
+
+/** A sensitive act needs a sign-in not older than this. */
+export const FRESH_MS = 5 * 60_000;
+
+/** Rules that routes share. */
+export const ACCESS = {
+  open: { open: true },
+  read: { roles: ['viewer', 'approver', 'operator', 'admin', 'auditor'], scope: 'read' },
+  decide: { roles: ['approver', 'operator', 'admin'], scope: 'decide' },
+  operate: { roles: ['operator', 'admin'], scope: 'operate' },
+  enrol: { roles: ['operator', 'admin'], scope: 'operate', sensitive: true },
+  exportAll: { roles: ['operator', 'admin', 'auditor'], scope: 'read' },
+  ownTokens: { roles: ['viewer', 'approver', 'operator', 'admin', 'auditor'], scope: 'admin', sensitive: true },
+  administer: { roles: ['admin'], scope: 'admin', sensitive: true },
+} as const satisfies Record<string, AccessRule>;
+
+/** Addresses of the desk's files, which say nothing about calls. */
+const STATIC = /^\/\*?$/;
+
+/** SECURITY: a route without a rule would be open to everybody, so that the gateway does not start with one. */
+function demandRule({ url, method, config }: RouteOptions): void {
+  if (config?.access || STATIC.test(url)) return;
+  throw new FaultError(`route \`${method} ${url}\` has no access rule`, { code: ERROR_CODES.internal });
+}
+
+function refusalOf(
+  rule: AccessRule,
+  principal: Principal,
+  nowMs: number,
+): Parameters<typeof sendProblem>[1] | undefined {
+  if ('open' in rule) return undefined;
+  const forbidden = (message: string) => ({ code: ERROR_CODES.forbidden, message });
+  if (!hasRole(principal, rule.roles)) return forbidden(`this needs one of the roles ${rule.roles.join(', ')}`);
+  if (!principal.scopes.includes(rule.scope)) return forbidden(`the token lacks the scope \`${rule.scope}\``);
+  const isPerson = principal.provenMs !== undefined;
+  if (rule.person && !isPerson) return forbidden('this needs a person who signed in; a token is not enough');
+  if (!rule.sensitive && !rule.person) return undefined;
+  if (!isPerson) return principal.scopes.includes('admin') ? undefined : forbidden('the token lacks the scope `admin`');
+  if (nowMs - (principal.provenMs ?? 0) <= FRESH_MS) return undefined;
+  return { code: ERROR_CODES.signInAgain, message: 'this needs a fresh sign-in; sign in again and repeat it' };
+}
+
+async function enforce(
+  authenticator: Authenticator,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  nowMs: number,
+): Promise<FastifyReply | undefined> {
+  const rule = request.routeOptions.config.access;
+  if (!rule || 'open' in rule) return undefined;
+  const found = await authenticator.principalOf(request);
+  if (!found.ok) {
+    if (found.error.retryAfter !== undefined) reply.header('retry-after', found.error.retryAfter);
+    return sendProblem(reply, found.error);
+  }
+  const refusal = refusalOf(rule, found.value, nowMs);
+  if (refusal) return sendProblem(reply, refusal);
+  request.principal = found.value;
+  return undefined;
+}
+
+/** Holds every route to the rule in its `config.access`. Must be added before the routes, whose list it returns. */
+export function guardRoutes(app: Http, authenticator: Authenticator, now: () => number): readonly string[] {
+  const routes: string[] = [];
+  app.decorateRequest('principal', null);
+  app.addHook('onRoute', (route) => {
+    demandRule(route);
+    if (!STATIC.test(route.url)) for (const method of [route.method].flat()) routes.push(`${method} ${route.url}`);
+  });
+  app.addHook('onRequest', (request, reply) => enforce(authenticator, request, reply, now()));
+  return routes;
+}
+
+/** Who sent a request of a route that is not open. */
+export function principalOf(request: FastifyRequest): Principal {
+  if (!request.principal) throw new FaultError('an open route asks for a principal', { code: ERROR_CODES.internal });
+  return request.principal;
+}

@@ -1,0 +1,208 @@
+import { createIdentity, EnvelopeKind, openIdentity, signEnvelope } from '@countersign/protocol';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Role } from '../access/principal.ts';
+import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
+
+const EVERYBODY: readonly Role[] = ['viewer', 'approver', 'operator', 'admin', 'auditor'];
+const DECIDERS: readonly Role[] = ['approver', 'operator', 'admin'];
+const OPERATORS: readonly Role[] = ['operator', 'admin'];
+const ALL_QUEUES: readonly Role[] = ['operator', 'admin', 'auditor'];
+
+type Row = {
+  /** Roles that may use the route; `open` needs no credentials. */
+  readonly roles: readonly Role[] | 'open';
+  readonly body?: object;
+  /** It is about one call, which other queues' people must not learn of. */
+  readonly aboutCall?: true;
+  /** Needs a fresh sign-in, or a token with the scope `admin`. */
+  readonly sensitive?: true;
+};
+
+const VIEW_DIGEST = '0'.repeat(64);
+
+/** Every route of the gateway. A route without a row fails the first test. */
+const TABLE: Readonly<Record<string, Row>> = {
+  'GET /healthz': { roles: 'open' },
+  'GET /readyz': { roles: 'open' },
+  'GET /login': { roles: 'open' },
+  'GET /metrics': { roles: EVERYBODY },
+  'GET /v1/me': { roles: EVERYBODY },
+  'POST /v1/logout': { roles: EVERYBODY },
+  'GET /v1/calls': { roles: EVERYBODY },
+  'GET /v1/calls/:id': { roles: EVERYBODY, aboutCall: true },
+  'GET /v1/hosts': { roles: EVERYBODY },
+  'GET /v1/events': { roles: EVERYBODY },
+  'GET /v1/audit/export': { roles: ALL_QUEUES },
+  'POST /v1/calls/:id/decision': {
+    roles: DECIDERS,
+    aboutCall: true,
+    body: { answer: 'deny', viewDigest: VIEW_DIGEST },
+  },
+  'POST /v1/calls/:id/cancel': { roles: DECIDERS, aboutCall: true, body: {} },
+  'POST /v1/members': { roles: OPERATORS, sensitive: true, body: {} },
+  'POST /v1/login-links': { roles: OPERATORS, sensitive: true, body: {} },
+  'GET /v1/tokens': { roles: EVERYBODY },
+  'POST /v1/tokens': { roles: EVERYBODY, sensitive: true, body: {} },
+  'DELETE /v1/tokens/:id': { roles: EVERYBODY, sensitive: true },
+  'GET /v1/people': { roles: ALL_QUEUES },
+  'PUT /v1/people/:subject': { roles: ['admin'], sensitive: true, body: {} },
+};
+
+const TOKENS: readonly TestToken[] = [
+  ...EVERYBODY.map((role) => ({ name: role, role, groups: ['payments-team'] })),
+  { name: 'other-approver', role: 'approver', groups: ['shop-team'] },
+  { name: 'other-viewer', role: 'viewer', groups: [] },
+  { name: 'ann', role: 'approver', groups: ['payments-team'] },
+];
+const QUEUES = { payments: { approvers: ['payments-team'] }, shop: { approvers: ['shop-team'] } };
+
+const plane = new ControlPlane();
+let callId = '';
+
+beforeAll(async () => {
+  await plane.start(TOKENS, { policy: { permissions: { queues: QUEUES }, ceilings: {}, security: {} } });
+  callId = await plane.pendingCall({ queue: 'payments' });
+}, 60_000);
+afterAll(() => plane.stop());
+
+const rows = Object.entries(TABLE);
+const guarded = rows.filter(([, { roles }]) => roles !== 'open');
+
+async function ask(
+  name: string,
+  as: string | undefined,
+  headers: object = {},
+): Promise<{ status: number; code: string }> {
+  const [method = '', url = ''] = name.split(' ');
+  const route = url
+    .replace(':id', url.includes('/tokens/') ? `tok_${'0'.repeat(32)}` : callId)
+    .replace(':subject', 'zoe');
+  const body = TABLE[name]?.body;
+  const answer = await plane.request(method, route, {
+    ...(as === undefined ? {} : { as }),
+    ...(body === undefined ? {} : { body }),
+    headers,
+  });
+  const isJson =
+    answer.headers.get('content-type')?.includes('json') && !answer.headers.get('content-type')?.includes('ndjson');
+  const { code } = isJson ? ((await answer.json()) as { code?: string }) : {};
+  await answer.body?.cancel().catch(() => undefined);
+  return { status: answer.status, code: code ?? '' };
+}
+
+async function signedIn(subject: string): Promise<{ cookie: string; csrf: string }> {
+  const made = await plane.request('POST', '/v1/login-links', { as: 'admin', body: { subject } });
+  const { path } = (await made.json()) as { path: string };
+  const answer = await plane.request('GET', path);
+  const cookie = (answer.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+  const me = (await (await plane.request('GET', '/v1/me', { headers: { cookie } })).json()) as { csrf: string };
+  return { cookie, csrf: me.csrf };
+}
+
+test('the table has a row for every route, and for nothing else', () => {
+  const routes = plane.gateway.routes.filter((route) => !route.startsWith('HEAD '));
+  expect(rows.map(([name]) => name).sort()).toEqual([...routes].sort());
+});
+
+describe('who may use a route', () => {
+  test.each(guarded)('%s refuses who sends no credentials', async (name) => {
+    expect(await ask(name, undefined)).toEqual({ status: 401, code: 'countersign.gateway.unauthenticated' });
+  });
+
+  test.each(guarded)('%s refuses an unknown token', async (name) => {
+    expect(await ask(name, `cst_tok_${'a'.repeat(32)}_${'b'.repeat(43)}`)).toMatchObject({ status: 401 });
+  });
+
+  test.each(guarded)("%s refuses an agent's key and its signed envelope", async (name) => {
+    const file = await createIdentity('agent', 'agt');
+    const identity = await openIdentity(file);
+    const envelope = signEnvelope(identity, {
+      kind: EnvelopeKind.CALL,
+      subject: 'cs.v1.call.agt',
+      body: new Uint8Array(),
+      nowMs: Date.now(),
+    });
+    for (const text of [file.publicKey, file.seed, Buffer.from(envelope).toString('base64url')])
+      expect((await ask(name, text)).status).toBe(401);
+  });
+
+  test.each(guarded)('%s answers its roles and refuses every other', async (name, { roles }) => {
+    for (const role of EVERYBODY) {
+      const { status, code } = await ask(name, role);
+      const allowed = roles.includes(role);
+      expect([role, status === 401 || status === 403]).toEqual([role, !allowed]);
+      expect([role, status < 500]).toEqual([role, true]);
+      if (!allowed) expect(code).toBe('countersign.gateway.forbidden');
+    }
+  });
+
+  test.each(rows.filter(([, row]) => row.aboutCall))(
+    '%s does not tell people of another queue that the call is there',
+    async (name, { roles }) => {
+      expect(await ask(name, 'other-approver')).toEqual({ status: 404, code: 'countersign.gateway.not_found' });
+      const viewer = await ask(name, 'other-viewer');
+      expect(viewer.status).toBe(roles.includes('viewer') ? 404 : 403);
+    },
+  );
+
+  test.each(guarded.filter(([name]) => !name.startsWith('GET')))(
+    '%s refuses a cookie without its CSRF token, and from another page',
+    async (name) => {
+      const { cookie, csrf } = await signedIn('admin');
+      expect((await ask(name, undefined, { cookie })).status).toBe(401);
+      const headers = { cookie, 'x-csrf-token': csrf, origin: 'https://evil.example' };
+      expect((await ask(name, undefined, headers)).status).toBe(401);
+    },
+  );
+
+  test.each(rows.filter(([, row]) => row.sensitive))('%s refuses a sign-in of ten minutes ago', async (name) => {
+    const { cookie, csrf } = await signedIn('admin');
+    plane.aheadMs += 10 * 60_000;
+    const answer = await ask(name, undefined, { cookie, 'x-csrf-token': csrf });
+    plane.aheadMs = 0;
+    expect(answer).toEqual({ status: 403, code: 'countersign.gateway.sign_in_again' });
+  });
+});
+
+describe('what a reader sees of other queues', () => {
+  test('a list holds the calls of his queues only', async () => {
+    const seen = async (as: string) => {
+      const { calls } = (await (await plane.request('GET', '/v1/calls', { as })).json()) as {
+        calls: { callId: string }[];
+      };
+      return calls.some((call) => call.callId === callId);
+    };
+    const who = ['approver', 'operator', 'auditor', 'other-approver', 'other-viewer'];
+    expect(await Promise.all(who.map(seen))).toEqual([true, true, true, false, false]);
+  });
+
+  test('the event stream and its resume tell nothing of them', async () => {
+    const cancelled = await plane.pendingCall({ queue: 'payments' });
+    const before = await fetch(`${plane.address}/v1/events`, {
+      headers: { authorization: `Bearer ${plane.tokens.get('operator')}` },
+    });
+    await plane.request('POST', `/v1/calls/${cancelled}/cancel`, { as: 'operator', body: {} });
+    const first = await readUntil(before, cancelled);
+    const id = Number(/id: (\d+)/.exec(first)?.[1]) - 1;
+    const resumed = async (as: string) => {
+      const headers = { authorization: `Bearer ${plane.tokens.get(as)}`, 'last-event-id': String(id) };
+      const answer = await fetch(`${plane.address}/v1/events`, { headers });
+      const shop = await plane.pendingCall({ queue: 'shop' });
+      await plane.request('POST', `/v1/calls/${shop}/cancel`, { as: 'operator', body: {} });
+      return (await readUntil(answer, shop)).includes(cancelled);
+    };
+    expect([await resumed('operator'), await resumed('other-approver')]).toEqual([true, false]);
+  });
+});
+
+async function readUntil(answer: Response, text: string): Promise<string> {
+  let seen = '';
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  while (!seen.includes(text)) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    seen += new TextDecoder().decode(value);
+  }
+  await reader.cancel();
+  return seen;
+}
