@@ -12,6 +12,11 @@ const NEEDED = [
     platforms: ['linux', 'darwin'],
   },
   { name: 'bubblewrap', paths: ['/usr/bin/bwrap'], platforms: ['linux'] },
+  {
+    name: 'ripgrep',
+    paths: ['/usr/bin/rg', '/opt/homebrew/bin/rg', '/usr/local/bin/rg'],
+    platforms: ['linux', 'darwin'],
+  },
 ];
 
 /**

@@ -11,11 +11,11 @@ const host = (present: readonly string[], changes: object = {}) => ({
 const APT = '/usr/bin/apt-get';
 
 test('a complete host installs nothing', () => {
-  expect(installPlan(host([APT, '/usr/sbin/nats-server', '/usr/bin/bwrap'])).missing).toEqual([]);
+  expect(installPlan(host([APT, '/usr/sbin/nats-server', '/usr/bin/bwrap', '/usr/bin/rg'])).missing).toEqual([]);
 });
 
 test('root installs exactly what is missing', () => {
-  expect(installPlan(host([APT, '/usr/sbin/nats-server']))).toEqual({
+  expect(installPlan(host([APT, '/usr/sbin/nats-server', '/usr/bin/rg']))).toEqual({
     missing: ['bubblewrap'],
     commands: [
       ['apt-get', 'update', '-qq'],
@@ -29,7 +29,7 @@ test('root installs exactly what is missing', () => {
 test('an account with passwordless sudo installs through it and is never asked for a password', () => {
   const plan = installPlan(host([APT], { isRoot: false, sudoWithoutPassword: () => true }));
   expect(plan.mayInstall).toBe(true);
-  expect(plan.shown).toBe('sudo apt-get update -qq && sudo apt-get install -y nats-server bubblewrap');
+  expect(plan.shown).toBe('sudo apt-get update -qq && sudo apt-get install -y nats-server bubblewrap ripgrep');
   expect(plan.commands.every(([first, second]) => first === 'sudo' && second === '-n')).toBe(true);
 });
 

@@ -12,7 +12,7 @@ export type HeartbeatOptions = {
   readonly identity: Identity;
   readonly clock: Clock;
   readonly host: string;
-  readonly journalId: string;
+  readonly journal: { readonly id: string; readonly createdAtMs: number };
   readonly home: string;
   readonly version: string;
   readonly running: () => number;
@@ -40,7 +40,8 @@ export function startHeartbeat(options: HeartbeatOptions): () => void {
       ready: reason === '',
       reason,
       running: options.running(),
-      journalId: options.journalId,
+      journalId: options.journal.id,
+      journalCreatedAtMs: BigInt(options.journal.createdAtMs),
       home: options.home,
       atMs: BigInt(nowMs),
       freezeEpoch: options.freezeEpoch(),

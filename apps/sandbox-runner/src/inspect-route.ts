@@ -43,9 +43,11 @@ async function inspectCall(options: InspectOptions, request: InspectRequest): Pr
   }
   const call = parseToolCall(request.tool, payload.arguments);
   if (!call.ok) return call;
-  const { project, pathsOnly } = request;
+  const { project, pathsOnly, obligations } = request;
+  const denyRead = [...options.masks, ...(obligations?.denyRead ?? [])];
+  const denyWrite = [...options.masks, ...(obligations?.denyWrite ?? [])];
   try {
-    const found = await options.tools.inspect(call.value, { project, denyRead: options.masks, pathsOnly });
+    const found = await options.tools.inspect(call.value, { project, denyRead, denyWrite, pathsOnly });
     if (!found.ok) return found;
     if (Buffer.byteLength(found.value.diff) <= MAX_DIFF_BYTES) return found;
     return err({ code: ERROR_CODES.toolFailed, message: `diff is larger than ${MAX_DIFF_BYTES} bytes` });

@@ -235,6 +235,7 @@ async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array): Promise<U
     callId: 'call_1',
     nonce,
     policyFiles: false,
+    obligations: undefined,
     tool: 'write',
     project: fleet.folder,
     sealedPayload: await sealTo(fleet.keys.host.sealPublicKey, payload, 'call_1'),

@@ -137,7 +137,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
     ...parts,
     link,
     host: config.host,
-    journalId: journal.id,
+    journal,
     home: config.runAs?.home ?? homedir(),
     version: VERSION,
     running: () => runner.running,

@@ -9,6 +9,7 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   write: ['path', 'content'],
   edit: ['path', 'oldText', 'newText'],
   delete: ['path'],
+  rollback: ['path', 'change'],
   bash: ['command'],
   background: ['command'],
   python_exec: ['code'],

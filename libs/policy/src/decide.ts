@@ -130,8 +130,15 @@ function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: 
 }
 
 function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts): Obligations {
+  const named = canonicalTool(call.tool);
+  // What a call about one file names was asked about; what a command or a search may meet was not.
+  const meetsMore = patternKind(named) !== 'path' || named === 'search';
   const patterns = (tool: string): string[] => [
-    ...new Set(set.rules.filter((r) => r.effect !== 'allow' && r.tool === tool).map((r) => r.pattern ?? '**')),
+    ...new Set(
+      set.rules
+        .filter((r) => r.tool === tool && (r.effect === 'deny' || (meetsMore && r.effect === 'ask')))
+        .map((r) => r.pattern ?? '**'),
+    ),
   ];
   const asked = Array.isArray(call.args?.hosts) ? call.args.hosts.map(String) : [];
   const hosts = profile === 'networked' ? [...new Set([...set.allowedHosts, ...asked])].sort() : [];

@@ -15,6 +15,7 @@ const ACTIONS: ReadonlyMap<string, Action> = new Map([
   ['write', 'write'],
   ['edit', 'write'],
   ['delete', 'delete'],
+  ['rollback', 'write'],
   ['bash', 'execute'],
   ['background', 'execute'],
   ['python_exec', 'execute'],
@@ -44,7 +45,7 @@ export function isMcpTool(tool: string): boolean {
 const FAMILY: Readonly<Record<string, readonly string[]>> = {
   bash: ['background'],
   background: ['bash'],
-  write: ['edit', 'delete'],
+  write: ['edit', 'delete', 'rollback'],
   read: ['search'],
   web_fetch: ['browser'],
 };

@@ -19,8 +19,6 @@ export {
   AuditService,
   CallDraft,
   CallRecord,
-  ClearFreezeRequest,
-  ConfirmFreezeRequest,
   Document,
   DocumentDraft,
   DocumentVersion,
@@ -28,22 +26,16 @@ export {
   EntryReceipt,
   ExportChunk,
   ExportRequest,
-  Freeze,
-  FreezeConfirmation,
-  FreezeState,
   GetCallRequest,
   GetCheckpointReply,
   GetCheckpointRequest,
-  GetFreezeRequest,
   GetPayloadReply,
   GetPayloadRequest,
   GetReceiptRequest,
-  GrantBounds,
   ListCallsReply,
   ListCallsRequest,
   ListDocumentsReply,
   ListDocumentsRequest,
-  SetFreezeRequest,
 } from './gen/countersign/v1/audit.ts';
 export {
   CallCancel,
@@ -67,11 +59,15 @@ export {
 export {
   Beat,
   Control,
+  FileChange,
+  FileState,
   Heartbeat,
   InspectReply,
   InspectRequest,
   Obligations,
   Outcome,
+  OutputChunk,
+  OutputText,
   PathFact,
   PolicyFile,
   Precondition,
@@ -93,4 +89,4 @@ export { signReceipt, verifyReceipt } from './receipt.ts';
 export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';
 export { consumers, STREAMS, subjects } from './subjects.ts';
-export { normaliseTool, type ToolName, toolSchema } from './tools.ts';
+export { changesFile, namesPath, normaliseTool, type ToolName, toolSchema } from './tools.ts';

@@ -1,24 +1,50 @@
 import { z } from 'zod';
 
 const path = z.string().min(1).max(4096);
+const text = z.string().max(524_288);
+
+const command = {
+  command: z.string().min(1).max(65_536),
+  cwd: path.optional(),
+  profile: z.enum(['workspace-write', 'networked', 'full-access']).optional(),
+  hosts: z.array(z.string().min(1).max(253)).max(64).optional(),
+  reason: z.string().min(1).max(2_000).optional(),
+};
 
 const schemas = {
-  read: z.strictObject({ path }),
-  write: z.strictObject({ path, content: z.string().max(524_288) }),
-  bash: z.strictObject({
-    command: z.string().min(1).max(65_536),
-    cwd: path.optional(),
-    timeout_ms: z.int().min(1).max(3_600_000).optional(),
-    profile: z.enum(['workspace-write', 'networked', 'full-access']).optional(),
-    hosts: z.array(z.string().min(1).max(253)).max(64).optional(),
-    reason: z.string().min(1).max(2_000).optional(),
+  read: z.strictObject({
+    path,
+    first_line: z.int().min(1).max(1_000_000_000).optional(),
+    max_lines: z.int().min(1).max(1_000_000).optional(),
   }),
+  search: z.strictObject({
+    pattern: z.string().min(1).max(4_096),
+    path: path.optional(),
+    glob: z.string().min(1).max(1_024).optional(),
+    ignore_case: z.boolean().optional(),
+    max_results: z.int().min(1).max(2_000).optional(),
+  }),
+  write: z.strictObject({ path, content: text }),
+  edit: z.strictObject({ path, oldText: text.min(1), newText: text }),
+  delete: z.strictObject({ path }),
+  rollback: z.strictObject({
+    path,
+    change: z.string().regex(/^chg_[A-Za-z0-9]{1,60}$/),
+    force: z.boolean().optional(),
+  }),
+  bash: z.strictObject({ ...command, timeout_ms: z.int().min(1).max(3_600_000).optional() }),
 } as const;
 
 /** Tools that a runner executes. */
 export type ToolName = keyof typeof schemas;
 
-const aliases: Readonly<Record<string, ToolName>> = { shell: 'bash', file_read: 'read', file_create: 'write' };
+const aliases: Readonly<Record<string, ToolName>> = {
+  shell: 'bash',
+  file_read: 'read',
+  code_search: 'search',
+  file_create: 'write',
+  structured_patch: 'edit',
+};
 
 /** The tool's own name for a name or alias; undefined when no runner executes it. */
 export function normaliseTool(name: string): ToolName | undefined {
@@ -28,3 +54,12 @@ export function normaliseTool(name: string): ToolName | undefined {
 
 /** Schema of a tool's arguments; unknown keys are refused. */
 export const toolSchema = <Name extends ToolName>(tool: Name): (typeof schemas)[Name] => schemas[tool];
+
+const CHANGES: ReadonlySet<string> = new Set(['write', 'edit', 'delete', 'rollback'] satisfies ToolName[]);
+const READS: ReadonlySet<string> = new Set(['read', 'search'] satisfies ToolName[]);
+
+/** True for a tool that changes one file. */
+export const changesFile = (tool: string): boolean => CHANGES.has(tool);
+
+/** True for a tool that is about one path of the host. */
+export const namesPath = (tool: string): boolean => CHANGES.has(tool) || READS.has(tool);

@@ -33,6 +33,9 @@ export type InspectCall = {
   /** Encoded CallPayload. */
   readonly payload: Uint8Array;
   readonly pathsOnly: boolean;
+  /** Path rules whose matches are neither read nor shown. */
+  readonly denyRead: readonly string[];
+  readonly denyWrite: readonly string[];
 };
 
 /** Asks the host for facts of a call. The reply must be signed by that host and repeat call id and nonce. */
@@ -46,7 +49,10 @@ export async function inspect(
   const { callId, tool, project, pathsOnly } = call;
   const sealedPayload = await sealTo(host.seal_key, call.payload, callId);
   const body = InspectRequest.encode(
-    InspectRequest.fromPartial({ callId, nonce, tool, project, sealedPayload, pathsOnly }),
+    InspectRequest.fromPartial({
+      ...{ callId, nonce, tool, project, sealedPayload, pathsOnly },
+      obligations: { denyRead: [...call.denyRead], denyWrite: [...call.denyWrite] },
+    }),
   ).finish();
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
   let data: Uint8Array;

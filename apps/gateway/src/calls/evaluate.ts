@@ -1,9 +1,10 @@
 import { err, FaultError, ok, type Result } from '@countersign/kernel';
 import { actionOf, type Decision } from '@countersign/policy';
-import { ERROR_CODES } from '@countersign/protocol';
-import { type Inspection, inspect } from '../broker/inspect.ts';
+import { changesFile, ERROR_CODES, namesPath } from '@countersign/protocol';
+import { type InspectError, type Inspection, inspect } from '../broker/inspect.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
+import type { Member } from '../record/members.ts';
 import type { Session } from '../record/sessions.ts';
 import type { CallRefusal, ParsedCall } from './parse-call.ts';
 import type { View } from './view.ts';
@@ -21,8 +22,6 @@ export type Evaluation = {
   readonly view: View;
   readonly summary: string;
 };
-
-const isFileTool = (call: ParsedCall): boolean => call.tool === 'read' || call.tool === 'write';
 
 function viewOf(session: Session, call: ParsedCall, decision: Decision, inspection?: Inspection): View {
   const asked = typeof call.args.timeout_ms === 'number' ? call.args.timeout_ms : DEFAULT_TIMEOUT_MS;
@@ -50,7 +49,7 @@ function viewOf(session: Session, call: ParsedCall, decision: Decision, inspecti
 }
 
 const summaryOf = (call: ParsedCall): string => {
-  const main = call.args.command ?? call.args.path;
+  const main = call.args.command ?? call.args.pattern ?? call.args.path;
   return `${call.tool} ${typeof main === 'string' ? main : ''}`.trim();
 };
 
@@ -66,6 +65,36 @@ const denial = (message: string): Decision => ({
   ignoredWidenings: [],
   askKinds: [],
 });
+
+/** Why the host does not carry a call out, as the agent reads it. */
+function refusalOf({ kind, code, message }: InspectError): CallRefusal {
+  const known = Object.values(ERROR_CODES).find((one) => one === code);
+  return { code: kind === 'refused' && known ? known : ERROR_CODES.hostUnavailable, message };
+}
+
+type Inspected = {
+  readonly host: Member;
+  readonly session: Session;
+  readonly call: ParsedCall;
+  /** Present for an inspection of the content. */
+  readonly obligations?: Decision['obligations'];
+};
+
+function inspectCall(gateway: Gateway, { host, session, call, obligations }: Inspected) {
+  const { connection } = gateway.broker;
+  return inspect(
+    { connection, identity: gateway.identity, control: gateway.control, host },
+    {
+      callId: call.submit.callId,
+      tool: call.tool,
+      project: session.project,
+      payload: call.payload,
+      pathsOnly: obligations === undefined,
+      denyRead: obligations?.denyRead ?? [],
+      denyWrite: obligations?.denyWrite ?? [],
+    },
+  );
+}
 
 /**
  * Decides a call. File tools get the host's real paths first; without them nothing is decided, because no path rule could
@@ -90,32 +119,24 @@ export async function evaluate(
   }
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
-  let inspection: Inspection | undefined;
-  if (isFileTool(call)) {
-    const found = await inspect(
-      { connection: gateway.broker.connection, identity: gateway.identity, control: gateway.control, host },
-      {
-        callId: call.submit.callId,
-        tool: call.tool,
-        project: session.project,
-        payload: call.payload,
-        pathsOnly: call.tool === 'read',
-      },
-    );
-    if (!found.ok && isHostDenial(found.error.code)) {
-      const decision = denial(found.error.message);
-      return ok({ decision, action, view: viewOf(session, call, decision), summary });
-    }
-    if (!found.ok) return err({ code: ERROR_CODES.hostUnavailable, message: found.error.message });
-    inspection = found.value;
-  }
-  const realpaths = Object.fromEntries((inspection?.paths ?? []).map((fact) => [fact.path, fact.realPath]));
   const { tighten, tightenSource } = call.submit;
-  const decision = gateway.policy.decide(
-    session,
-    { tool: call.tool, args: call.args, tighten, tightenSource },
-    heartbeat,
-    realpaths,
-  );
-  return ok({ decision, action, view: viewOf(session, call, decision, inspection), summary });
+  const decide = (facts: Inspection | undefined): Decision =>
+    gateway.policy.decide(
+      session,
+      { tool: call.tool, args: call.args, tighten, tightenSource },
+      heartbeat,
+      Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath])),
+    );
+  const answer = (decision: Decision, inspection?: Inspection) =>
+    ok({ decision, action, view: viewOf(session, call, decision, inspection), summary });
+  const refused = (error: InspectError) =>
+    isHostDenial(error.code) ? answer(denial(error.message)) : err(refusalOf(error));
+  if (!namesPath(call.tool)) return answer(decide(undefined));
+  const paths = await inspectCall(gateway, { host, session, call });
+  if (!paths.ok) return refused(paths.error);
+  const decision = decide(paths.value);
+  // SECURITY: content is looked at only for a call that may be approved, and under the rules that it would run under.
+  if (decision.effect !== 'ask' || !changesFile(call.tool)) return answer(decision, paths.value);
+  const whole = await inspectCall(gateway, { host, session, call, obligations: decision.obligations });
+  return whole.ok ? answer(decide(whole.value), whole.value) : refused(whole.error);
 }

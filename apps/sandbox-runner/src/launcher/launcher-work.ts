@@ -1,6 +1,9 @@
 import { realpath } from 'node:fs/promises';
-import { err, ok, type Result } from '@countersign/kernel';
+import path from 'node:path';
+import { err, ok, passEachStep, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import { ChangeStore } from '../changes/change-store.ts';
+import { recoverChanges } from '../changes/recover-changes.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
@@ -8,10 +11,13 @@ import { sweepGuards } from '../sandbox/placeholders.ts';
 import { supportedProfile } from '../sandbox/prepare-run.ts';
 import { refusalOf } from '../sandbox/sandbox-error.ts';
 import { selfTest } from '../sandbox/self-test.ts';
+import { changeFile } from '../tools/change-file.ts';
 import { inspect, inspectPaths } from '../tools/inspect.ts';
+import { planOf } from '../tools/plan-of.ts';
 import { readFileTool } from '../tools/read.ts';
+import { searchTool } from '../tools/search.ts';
 import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
-import { writeFileTool } from '../tools/write.ts';
+
 import type { CommandEnding, ToolError } from '../work/host-tools.ts';
 import type { LauncherWork, WorkKind } from './messages.ts';
 
@@ -25,6 +31,7 @@ type Handlers = {
 };
 
 const BACKEND = 'bubblewrap';
+const MAX_SEARCH_MS = 60_000;
 
 function endingOf(outcome: BashOutcome): CommandEnding {
   if (outcome.kind === 'sandbox_failed') {
@@ -51,6 +58,7 @@ const movedProject = (project: string) => ({
 export function launcherWork({ installation, environment }: LauncherContext): Handlers {
   const home = environment.HOME ?? '/';
   const hidden = fixedMasks(environment, home);
+  const store = new ChangeStore(path.join(statePath(environment, home), 'changes'));
   const scope = (project: string, masks: readonly string[]) => ({ project, masks: [...masks, ...hidden], home });
   const onGround = async <T>(
     project: string,
@@ -73,20 +81,37 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       return endingOf(await runBash({ ...where, ...cwd, command: args.command, timeoutMs, signal }));
     },
     read: ({ args, limits: { project, denyRead } }) =>
-      onGround(project, () => readFileTool({ ...scope(project, denyRead), path: args.path })),
-    write: ({ args, limits: { project, profile, denyRead, denyWrite } }, signal) =>
+      onGround(project, () => {
+        const { path: file, first_line: firstLine = 1, max_lines: maxLines = Number.POSITIVE_INFINITY } = args;
+        return readFileTool({ ...scope(project, denyRead), path: file, firstLine, maxLines });
+      }),
+    search: ({ args, limits: { project, denyRead, timeoutMs } }, signal) =>
+      onGround(project, async () => {
+        const where = { scope: scope(project, denyRead), installation, environment };
+        return searchTool({ ...where, args, timeoutMs: Math.min(timeoutMs, MAX_SEARCH_MS), signal });
+      }),
+    change: ({ call, limits: { project, profile, denyRead, denyWrite, callId, expected } }, signal) =>
       onGround(project, async () => {
         if (!(await isRealPath(project))) return err(movedProject(project));
         if (supportedProfile(profile) === 'read-only') {
           return err({ code: ERROR_CODES.privatePath, message: 'profile `read-only` writes nothing' });
         }
-        return writeFileTool({ ...scope(project, denyRead), ...args, denyWrite, signal });
+        const { plan, rollsBack } = await planOf(call, store, scope(project, denyRead));
+        return changeFile({
+          ...scope(project, denyRead),
+          ...{ callId, path: call.args.path, plan, denyWrite, signal, store, now: Date.now, atStep: passEachStep },
+          ...(expected === undefined ? {} : { expected }),
+          ...(rollsBack === undefined ? {} : { rollsBack }),
+        });
       }),
-    inspect: ({ call, where: { project, denyRead, pathsOnly } }) =>
+    recover: () => recoverChanges(store),
+    inspect: ({ call, where: { project, denyRead, denyWrite, pathsOnly } }) =>
       onGround(project, async () => {
         if (call.tool === 'bash') return ok({ paths: [], diff: '' });
-        const content = call.tool === 'write' ? { content: call.args.content } : {};
-        const found = await inspect({ ...scope(project, denyRead), path: call.args.path, pathsOnly, ...content });
+        const at = scope(project, denyRead);
+        const changes = call.tool !== 'read' && call.tool !== 'search' && !pathsOnly;
+        const plan = changes ? { plan: (await planOf(call, store, at)).plan } : {};
+        const found = await inspect({ ...at, ...plan, path: call.args.path ?? '.', denyWrite, pathsOnly });
         return found.ok ? ok({ paths: [found.value.fact], diff: found.value.diff }) : found;
       }),
     facts: ({ paths, where: { project, denyRead } }) =>

@@ -1,33 +1,36 @@
 import type { Result } from '@countersign/kernel';
 import type { PathFact } from '@countersign/protocol';
+import type { FileChange } from '../changes/file-change.ts';
 import type {
-  BashArguments,
+  CallOf,
+  ChangeAnswer,
+  ChangeCall,
   CommandEnding,
   Inspection,
-  ReadArguments,
+  InspectWhere,
+  SearchAnswer,
   SelfTest,
   ToolCall,
   ToolError,
   ToolLimits,
-  WriteArguments,
 } from '../work/host-tools.ts';
 
 /** Bounds without the signal, which travels as a message of its own. */
 export type SentLimits = Omit<ToolLimits, 'signal'>;
 
-type Where = { readonly project: string; readonly denyRead: readonly string[] };
+type Limited<Input> = Input & { readonly limits: SentLimits };
+type Args<Name extends ToolCall['tool']> = Limited<{ readonly args: CallOf<Name>['args'] }>;
 
 /** Work that the launcher does as the run account: its input and its answer. */
 export type LauncherWork = {
-  readonly bash: [{ readonly args: BashArguments; readonly limits: SentLimits }, CommandEnding];
-  readonly read: [{ readonly args: ReadArguments; readonly limits: SentLimits }, Result<Uint8Array, ToolError>];
-  readonly write: [{ readonly args: WriteArguments; readonly limits: SentLimits }, Result<undefined, ToolError>];
-  readonly inspect: [
-    { readonly call: ToolCall; readonly where: Where & { readonly pathsOnly: boolean } },
-    Result<Inspection, ToolError>,
-  ];
+  readonly bash: [Args<'bash'>, CommandEnding];
+  readonly read: [Args<'read'>, Result<Uint8Array, ToolError>];
+  readonly search: [Args<'search'>, Result<SearchAnswer, ToolError>];
+  readonly change: [Limited<{ readonly call: ChangeCall }>, Result<ChangeAnswer, ToolError>];
+  readonly recover: [Readonly<Record<string, never>>, readonly FileChange[]];
+  readonly inspect: [{ readonly call: ToolCall; readonly where: InspectWhere }, Result<Inspection, ToolError>];
   readonly facts: [
-    { readonly paths: readonly string[]; readonly where: Where },
+    { readonly paths: readonly string[]; readonly where: Pick<InspectWhere, 'project' | 'denyRead'> },
     Result<readonly PathFact[], ToolError>,
   ];
   readonly selfTest: [{ readonly sweep: boolean }, SelfTest];

@@ -256,7 +256,7 @@ describe('file tools', () => {
     ['the state of the sandboxes', '~/.local/state/countersign-sandbox/empty'],
   ])('refuse to read or show %s', async (_, target) => {
     const code = 'countersign.runner.private_path';
-    const where = { project, denyRead: [], pathsOnly: false };
+    const where = { project, denyRead: [], denyWrite: [], pathsOnly: false };
     expect(await tools.read({ path: target }, limits())).toMatchObject({ ok: false, error: { code } });
     expect(await tools.inspect({ tool: 'read', args: { path: target } }, where)).toMatchObject({ error: { code } });
     expect(await tools.facts([target], where)).toMatchObject({ error: { code } });
@@ -271,14 +271,16 @@ describe('file tools', () => {
     const error = { code: 'countersign.runner.bad_root' };
     const change = { project: folder };
     expect(await tools.read({ path: 'a' }, limits(change))).toMatchObject({ error });
-    expect(await tools.write({ path: 'a', content: '' }, limits(change))).toMatchObject({ error });
+    expect(await tools.change({ tool: 'write', args: { path: 'a', content: '' } }, limits(change))).toMatchObject({
+      error,
+    });
     expect(await bash('echo ran', change)).toMatchObject({ ending: 'sandbox_failed', error });
   });
 
   it.runIf(isRoot)('refuse a project of another account', async () => {
     chownSync(project, 0, 0);
     const error = { code: 'countersign.runner.bad_owner' };
-    const where = { project, denyRead: [], pathsOnly: true };
+    const where = { project, denyRead: [], denyWrite: [], pathsOnly: true };
     expect(await tools.read({ path: 'a' }, limits())).toMatchObject({ error });
     expect(await tools.inspect({ tool: 'read', args: { path: 'a' } }, where)).toMatchObject({ error });
   });
@@ -286,26 +288,33 @@ describe('file tools', () => {
   it('refuse to write the folder that a git file names', async () => {
     mkdirSync(inside('hidden'));
     file(inside('.git'), 'gitdir: hidden');
-    const answer = await tools.write({ path: 'hidden/config', content: 'x' }, limits());
+    const answer = await tools.change({ tool: 'write', args: { path: 'hidden/config', content: 'x' } }, limits());
     expect(answer).toMatchObject({ error: { code: 'countersign.runner.private_path' } });
   });
 
   it.each(['networked', 'full-access'])('answer unimplemented to a write under the profile %s', async (profile) => {
-    const answer = await tools.write({ path: 'a', content: 'x' }, limits({ profile }));
+    const answer = await tools.change({ tool: 'write', args: { path: 'a', content: 'x' } }, limits({ profile }));
     expect(answer).toMatchObject({ error: { code: 'countersign.product.unimplemented' } });
     expect(readdirSync(project)).toEqual([]);
   });
 
   it('leave the file as it was when the call was stopped before', async () => {
     file(inside('a'), 'old');
-    const answer = await tools.write({ path: 'a', content: 'new' }, limits({ signal: AbortSignal.abort('stop') }));
+    const answer = await tools.change(
+      { tool: 'write', args: { path: 'a', content: 'new' } },
+      limits({ signal: AbortSignal.abort('stop') }),
+    );
     expect([answer.ok, readFileSync(inside('a'), 'utf8'), readdirSync(project)]).toEqual([false, 'old', ['a']]);
   });
 
   it('write whole files, make folders and keep permissions', async () => {
     file(inside('script'), 'old', 0o750);
-    expect(await tools.write({ path: 'script', content: 'new' }, limits())).toEqual({ ok: true, value: undefined });
-    expect(await tools.write({ path: 'a/b/c', content: 'deep' }, limits())).toEqual({ ok: true, value: undefined });
+    expect(await tools.change({ tool: 'write', args: { path: 'script', content: 'new' } }, limits())).toMatchObject({
+      ok: true,
+    });
+    expect(await tools.change({ tool: 'write', args: { path: 'a/b/c', content: 'deep' } }, limits())).toMatchObject({
+      ok: true,
+    });
     expect([readFileSync(inside('script'), 'utf8'), statSync(inside('script')).mode & 0o777]).toEqual(['new', 0o750]);
     expect([readFileSync(inside('a/b/c'), 'utf8'), statSync(inside('a/b/c')).uid]).toEqual(['deep', uid]);
     expect(readdirSync(project).sort()).toEqual(['a', 'script']);
@@ -323,7 +332,10 @@ describe('file tools', () => {
     const victim = file(path.join(outside, 'victim'), 'safe');
     symlinkSync(outside, inside('way'));
     symlinkSync(victim, inside('file-way'));
-    const answer = await tools.write({ path: target, content: 'x' }, limits({ denyWrite: ['*.lock'] }));
+    const answer = await tools.change(
+      { tool: 'write', args: { path: target, content: 'x' } },
+      limits({ denyWrite: ['*.lock'] }),
+    );
     expect(answer).toMatchObject({ ok: false, error: { code: 'countersign.runner.private_path' } });
     expect([readFileSync(victim, 'utf8'), readdirSync(outside)]).toEqual(['safe', ['victim']]);
     expect(readdirSync(project).sort()).toEqual(['file-way', 'way']);
@@ -331,7 +343,7 @@ describe('file tools', () => {
 
   it('show the diff of a write and change nothing', async () => {
     file(inside('a'), 'one\ntwo\n');
-    const where = { project, denyRead: [], pathsOnly: false };
+    const where = { project, denyRead: [], denyWrite: [], pathsOnly: false };
     const answer = await tools.inspect({ tool: 'write', args: { path: 'a', content: 'one\nthree\n' } }, where);
     const contentDigest = new Uint8Array(createHash('sha256').update('one\ntwo\n').digest());
     expect(
@@ -344,7 +356,7 @@ describe('file tools', () => {
   it('name where a new file would come to lie, through links', async () => {
     mkdirSync(inside('real'));
     symlinkSync('real', inside('alias'));
-    const where = { project, denyRead: [], pathsOnly: true };
+    const where = { project, denyRead: [], denyWrite: [], pathsOnly: true };
     const answer = await tools.inspect({ tool: 'write', args: { path: 'alias/new', content: '' } }, where);
     expect(answer).toMatchObject({
       ok: true,
@@ -353,7 +365,7 @@ describe('file tools', () => {
   });
 
   it('do not let a file name forge lines of the diff', async () => {
-    const where = { project, denyRead: [], pathsOnly: false };
+    const where = { project, denyRead: [], denyWrite: [], pathsOnly: false };
     const answer = await tools.inspect({ tool: 'write', args: { path: 'a\n+forged', content: 'x' } }, where);
     expect(answer.ok && answer.value.diff.split('\n').some((line) => line.startsWith('+forged'))).toBe(false);
   });

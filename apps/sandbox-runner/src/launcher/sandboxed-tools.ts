@@ -127,7 +127,9 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
       }
     },
     read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits.signal),
-    write: (args, limits) => ask('write', { args, limits: sent(limits) }, limits.signal),
+    search: (args, limits) => ask('search', { args, limits: sent(limits) }, limits.signal),
+    change: (call, limits) => ask('change', { call, limits: sent(limits) }, limits.signal),
+    recoverChanges: () => ask('recover', {}),
     inspect: (call, where) => ask('inspect', { call, where }),
     facts: (paths, where) => ask('facts', { paths, where }),
     selfTest: async () => {

@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readlink, realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { normalisePath } from '@countersign/patterns';
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { isInside } from '@countersign/sandbox';
 import { covers, findMasks, type PathRules, parsePathRules } from '../sandbox/path-rules.ts';
 import { errnoOf, refuse } from '../sandbox/sandbox-error.ts';

@@ -1,4 +1,4 @@
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { isInside, type Places } from '@countersign/sandbox';
 import { findPlaces, statePath } from '../sandbox/find-places.ts';
 import { gitPaths } from '../sandbox/git-folders.ts';

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer';
-import { err } from '@countersign/kernel';
+import { err, ok, type Result } from '@countersign/kernel';
 import type { Obligations, Precondition } from '@countersign/protocol';
-import { ERROR_CODES } from '@countersign/protocol';
+import { changesFile, ERROR_CODES } from '@countersign/protocol';
 import type { HostTools, ToolCall, ToolError, ToolLimits } from './host-tools.ts';
-import { commandEnd, failedEnd, fileEnd, type RunEnd } from './tool-result.ts';
+import { changeEnd, commandEnd, contentEnd, failedEnd, type RunEnd } from './tool-result.ts';
 import type { VerifiedOrder } from './verify-order.ts';
 
 const DEFAULT_TIMEOUT_MS = 600_000;
@@ -16,9 +16,18 @@ function timeoutOf(call: ToolCall, obligations: Obligations | undefined): number
   return Math.min(asked ?? obliged ?? DEFAULT_TIMEOUT_MS, obliged ?? MAX_TIMEOUT_MS, MAX_TIMEOUT_MS);
 }
 
+/** What the file that a call changes must hold: what the decision was made on, where it looked at the content. */
+function expectedOf({ order, call }: VerifiedOrder): Uint8Array | 'absent' | undefined {
+  const [named] = order.preconditions;
+  if (!named || !changesFile(call.tool)) return undefined;
+  if (named.realPath === '') return 'absent';
+  return named.contentDigest.length > 0 ? named.contentDigest : undefined;
+}
+
 /** Bounds of an order on this host: its obligations and the runner's own masks, which no order lifts. */
 export function limitsOf(verified: VerifiedOrder, masks: readonly string[], signal: AbortSignal): ToolLimits {
   const { order, call } = verified;
+  const expected = expectedOf(verified);
   return {
     callId: order.callId,
     project: order.project,
@@ -27,6 +36,7 @@ export function limitsOf(verified: VerifiedOrder, masks: readonly string[], sign
     denyWrite: [...masks, ...(order.obligations?.denyWrite ?? [])],
     timeoutMs: timeoutOf(call, order.obligations),
     signal,
+    ...(expected === undefined ? {} : { expected }),
   };
 }
 
@@ -60,10 +70,28 @@ const UNREADABLE = err({ code: ERROR_CODES.toolFailed, message: 'preconditions c
 
 const stopReasonOf = (signal: AbortSignal): string => String(signal.reason ?? 'stopped');
 
+async function answerOf(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<Result<RunEnd, ToolError>> {
+  switch (call.tool) {
+    case 'bash':
+      return ok(commandEnd(await tools.bash(call.args, limits), stopReasonOf(limits.signal)));
+    case 'read': {
+      const answer = await tools.read(call.args, limits);
+      return answer.ok ? ok(contentEnd(answer.value)) : answer;
+    }
+    case 'search': {
+      const answer = await tools.search(call.args, limits);
+      return answer.ok ? ok(contentEnd(new TextEncoder().encode(answer.value.content), answer.value.note)) : answer;
+    }
+    default: {
+      const answer = await tools.change(call, limits);
+      return answer.ok ? ok(changeEnd(answer.value)) : answer;
+    }
+  }
+}
+
 async function dispatch(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<RunEnd> {
-  if (call.tool === 'bash') return commandEnd(await tools.bash(call.args, limits), stopReasonOf(limits.signal));
-  const answer = call.tool === 'read' ? await tools.read(call.args, limits) : await tools.write(call.args, limits);
-  if (answer.ok) return fileEnd(answer.value ?? new Uint8Array());
+  const answer = await answerOf(tools, call, limits);
+  if (answer.ok) return answer.value;
   if (!limits.signal.aborted) return failedEnd(answer.error);
   return failedEnd({ code: answer.error.code, message: stopReasonOf(limits.signal) }, 'stopped');
 }

@@ -1,16 +1,18 @@
 import type { Result } from '@countersign/kernel';
-import type { PathFact, toolSchema } from '@countersign/protocol';
+import type { PathFact, ToolName, toolSchema } from '@countersign/protocol';
 import type { z } from 'zod';
+import type { FileChange } from '../changes/file-change.ts';
 
-export type ReadArguments = z.infer<ReturnType<typeof toolSchema<'read'>>>;
-export type WriteArguments = z.infer<ReturnType<typeof toolSchema<'write'>>>;
-export type BashArguments = z.infer<ReturnType<typeof toolSchema<'bash'>>>;
+type ArgumentsOf<Name extends ToolName> = z.infer<ReturnType<typeof toolSchema<Name>>>;
 
 /** A tool with the arguments that its schema accepted. */
-export type ToolCall =
-  | { readonly tool: 'read'; readonly args: ReadArguments }
-  | { readonly tool: 'write'; readonly args: WriteArguments }
-  | { readonly tool: 'bash'; readonly args: BashArguments };
+export type ToolCall = { [Name in ToolName]: { readonly tool: Name; readonly args: ArgumentsOf<Name> } }[ToolName];
+
+/** The call of one tool. */
+export type CallOf<Name extends ToolName> = Extract<ToolCall, { readonly tool: Name }>;
+
+/** A call that changes one file. */
+export type ChangeCall = CallOf<'write' | 'edit' | 'delete' | 'rollback'>;
 
 /** A failure that the agent may read; `code` is one of ERROR_CODES. */
 export type ToolError = { readonly code: string; readonly message: string };
@@ -25,6 +27,8 @@ export type ToolLimits = {
   readonly denyWrite: readonly string[];
   /** Wall clock, milliseconds. */
   readonly timeoutMs: number;
+  /** SHA-256 that the changed file must have, or that there must be none; absent when the decision did not look at it. */
+  readonly expected?: Uint8Array | 'absent';
   /** Aborts when the run must end: the tool kills the whole process tree before its promise resolves. */
   readonly signal: AbortSignal;
 };
@@ -46,6 +50,21 @@ export type CommandEnding =
     }
   | { readonly ending: 'sandbox_failed'; readonly error: ToolError };
 
+/** A change that took place and its unified diff. */
+export type ChangeAnswer = { readonly change: FileChange; readonly diff: string };
+
+/** Lines `path:line:text`, and what the reader must know of them. */
+export type SearchAnswer = { readonly content: string; readonly note: string };
+
+/** Place and rules of an inspection. */
+export type InspectWhere = {
+  readonly project: string;
+  readonly denyRead: readonly string[];
+  readonly denyWrite: readonly string[];
+  /** Real paths only: neither content nor digests are read. */
+  readonly pathsOnly: boolean;
+};
+
 export type Inspection = { readonly paths: readonly PathFact[]; readonly diff: string };
 
 export type SelfTest = {
@@ -57,14 +76,14 @@ export type SelfTest = {
 
 /** What a host can do. Everything runs as the run account, never as host uid 0. */
 export type HostTools = {
-  readonly bash: (args: BashArguments, limits: ToolLimits) => Promise<CommandEnding>;
-  readonly read: (args: ReadArguments, limits: ToolLimits) => Promise<Result<Uint8Array, ToolError>>;
-  readonly write: (args: WriteArguments, limits: ToolLimits) => Promise<Result<undefined, ToolError>>;
-  /** Facts of the paths a call names and the diff of a write; `pathsOnly` reads no content. */
-  readonly inspect: (
-    call: ToolCall,
-    where: { readonly project: string; readonly denyRead: readonly string[]; readonly pathsOnly: boolean },
-  ) => Promise<Result<Inspection, ToolError>>;
+  readonly bash: (args: CallOf<'bash'>['args'], limits: ToolLimits) => Promise<CommandEnding>;
+  readonly read: (args: CallOf<'read'>['args'], limits: ToolLimits) => Promise<Result<Uint8Array, ToolError>>;
+  readonly search: (args: CallOf<'search'>['args'], limits: ToolLimits) => Promise<Result<SearchAnswer, ToolError>>;
+  readonly change: (call: ChangeCall, limits: ToolLimits) => Promise<Result<ChangeAnswer, ToolError>>;
+  /** Settles the file changes that an ended process left in the middle; returns those that took place. */
+  readonly recoverChanges: () => Promise<readonly FileChange[]>;
+  /** Facts of the path a call names and the diff it would make; `pathsOnly` reads no content. */
+  readonly inspect: (call: ToolCall, where: InspectWhere) => Promise<Result<Inspection, ToolError>>;
   /** Facts of absolute paths, with the digest of their content. */
   readonly facts: (
     paths: readonly string[],

@@ -15,11 +15,13 @@ import {
   WorkOrder,
 } from '@countersign/protocol';
 import { type Logger, traceId } from '@countersign/service-kit';
+import type { FileChange } from '../changes/file-change.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { BeatWatch } from './beat-watch.ts';
 import { brokenPrecondition, executeTool, limitsOf } from './execute-tool.ts';
 import type { HostTools } from './host-tools.ts';
 import type { RunnerStep } from './runner-step.ts';
+import { sentChange } from './sent-change.ts';
 import type { RunEnd } from './tool-result.ts';
 import { type OrderRefusal, startRefusal, type VerifiedOrder, verifyOrder } from './verify-order.ts';
 
@@ -61,6 +63,8 @@ type Report = {
   readonly reason: string;
   readonly end?: RunEnd;
   readonly executedDigest?: Uint8Array;
+  /** Changes that were found after a crash. */
+  readonly fileChanges?: readonly FileChange[];
 };
 
 /** Takes orders from the broker's bytes to a journalled outcome. INVARIANT: nothing runs that is not journalled first. */
@@ -87,6 +91,7 @@ export class OrderRunner {
   /** Reports every order that an earlier process started and did not finish as interrupted. They never run again. */
   async reportInterrupted(): Promise<void> {
     const { journal, clock } = this.options;
+    const recovered = await this.recoverChanges();
     for (const line of journal.unfinished()) {
       const states = [
         { state: 'running', atMs: line.at_ms },
@@ -94,7 +99,17 @@ export class OrderRunner {
       ];
       const reason = 'runner ended while the call ran; whether it took effect is unknown';
       const order = { orderId: line.order_id, callId: line.call_id, expiresAtMs: BigInt(line.expires_at_ms) };
-      await this.finish(order, { states, code: ERROR_CODES.interrupted, reason });
+      const fileChanges = recovered.filter(({ callId }) => callId === line.call_id);
+      await this.finish(order, { states, code: ERROR_CODES.interrupted, reason, fileChanges });
+    }
+  }
+
+  private async recoverChanges(): Promise<readonly FileChange[]> {
+    try {
+      return await this.options.tools.recoverChanges();
+    } catch (error) {
+      this.options.logger.warn({ err: error }, 'file changes of an ended process are not settled');
+      return [];
     }
   }
 
@@ -239,7 +254,7 @@ export class OrderRunner {
 
   private async finish(
     order: Pick<WorkOrder, 'orderId' | 'callId' | 'expiresAtMs'>,
-    { states, code, reason, end, executedDigest }: Report,
+    { states, code, reason, end, executedDigest, fileChanges }: Report,
   ): Promise<void> {
     const { host, controlSealKey, journal, clock, outcomeReady } = this.options;
     const result = end && ToolResult.encode(end.result).finish();
@@ -254,6 +269,7 @@ export class OrderRunner {
       executedDigest: executedDigest ?? new Uint8Array(),
       violations: [...(end?.violations ?? [])],
       backend: end?.backend ?? '',
+      fileChanges: (fileChanges ?? end?.fileChanges ?? []).map(sentChange),
     });
     const bytes = Outcome.encode(outcome).finish();
     await journal.finished(order.orderId, bytes, clock.now(), Number(order.expiresAtMs));

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { ERROR_CODES, ToolResult } from '@countersign/protocol';
-import type { CommandEnding, ToolError } from './host-tools.ts';
+import type { FileChange } from '../changes/file-change.ts';
+import type { ChangeAnswer, CommandEnding, ToolError } from './host-tools.ts';
 
 /** Most bytes kept of each output stream; head and tail stay. */
 export const MAX_STREAM_BYTES = 200 * 1024;
@@ -15,10 +16,13 @@ export type RunEnd = {
   readonly backend: string;
   readonly violations: readonly string[];
   readonly result: ToolResult;
+  readonly fileChanges: readonly FileChange[];
 };
 
 const MAX_VIOLATIONS = 100;
 const MAX_REASON_CHARS = 1_000;
+/** Most of a diff that goes into a result. */
+const MAX_DIFF_CHARS = 64_000;
 
 function cutMiddle(bytes: Uint8Array): { kept: Uint8Array; cut: number } {
   if (bytes.length <= MAX_STREAM_BYTES) return { kept: bytes, cut: 0 };
@@ -33,17 +37,23 @@ const bounded = (text: string): string => text.slice(0, MAX_REASON_CHARS);
 export function failedEnd(error: ToolError, state: RunEnd['state'] = 'failed'): RunEnd {
   const reason = bounded(error.message);
   const result = ToolResult.fromPartial({ ok: false, reason });
-  return { state, code: error.code, reason, backend: 'none', violations: [], result };
+  return { state, code: error.code, reason, backend: 'none', violations: [], result, fileChanges: [] };
 }
 
-/** The end of a file tool that worked. */
-export function fileEnd(content: Uint8Array): RunEnd {
+/** The end of a tool that only read. `note` tells what the content leaves out. */
+export function contentEnd(content: Uint8Array, note = ''): RunEnd {
   if (content.length > MAX_CONTENT_BYTES) {
     const message = `file has ${content.length} bytes; the limit of a result is ${MAX_CONTENT_BYTES}`;
     return failedEnd({ code: ERROR_CODES.toolFailed, message });
   }
-  const result = ToolResult.fromPartial({ ok: true, content });
-  return { state: 'done', code: '', reason: '', backend: 'none', violations: [], result };
+  const result = ToolResult.fromPartial({ ok: true, content, reason: bounded(note) });
+  return { state: 'done', code: '', reason: '', backend: 'none', violations: [], result, fileChanges: [] };
+}
+
+/** The end of a change; its content is the unified diff. */
+export function changeEnd({ change, diff }: ChangeAnswer): RunEnd {
+  const shown = diff.length <= MAX_DIFF_CHARS ? diff : `${diff.slice(0, MAX_DIFF_CHARS)}\nthe diff is cut here\n`;
+  return { ...contentEnd(new TextEncoder().encode(shown)), fileChanges: [change] };
 }
 
 /** The end of a command. One that exited by itself is `done`, whatever its exit code; `ok` tells them apart. */
@@ -67,5 +77,5 @@ export function commandEnd(ending: CommandEnding, stopReason: string): RunEnd {
     reason,
   });
   const violations = ending.violations.slice(0, MAX_VIOLATIONS).map(bounded);
-  return { state, code: '', reason, backend: ending.backend, violations, result };
+  return { state, code: '', reason, backend: ending.backend, violations, result, fileChanges: [] };
 }

@@ -7,7 +7,9 @@ export function unavailableTools(code: string): HostTools {
   return {
     bash: async () => ({ ending: 'sandbox_failed', error }),
     read: async () => err(error),
-    write: async () => err(error),
+    search: async () => err(error),
+    change: async () => err(error),
+    recoverChanges: async () => [],
     inspect: async () => err(error),
     facts: async () => err(error),
     selfTest: async () => ({ backends: [], reason: error.message }),

@@ -13,6 +13,12 @@ function factOf(path: string) {
   return { path, realPath: exists ? realpathSync(path) : '', exists, contentDigest };
 }
 
+const stateOf = (bytes: Buffer) => ({
+  digest: createHash('sha256').update(bytes).digest('hex'),
+  size: bytes.length,
+  mode: 0o644,
+});
+
 function runShell(command: string, timeoutMs: number, signal: AbortSignal): Promise<CommandEnding> {
   const child = spawn('/bin/sh', ['-c', command], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const output = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
@@ -53,12 +59,18 @@ export const shellTools: HostTools = {
       return err(failed(error));
     }
   },
-  write: async ({ path, content }) => {
+  search: async () => err(failed('no search')),
+  change: async (call) => {
+    if (call.tool !== 'write') return err(failed('only `write`'));
+    const { path, content } = call.args;
+    const before = existsSync(path) ? stateOf(readFileSync(path)) : null;
     writeFileSync(path, content);
-    return ok(undefined);
+    const facts = { id: 'chg_1', callId: 'call_1', project: '/', path, before, after: stateOf(Buffer.from(content)) };
+    return ok({ change: { ...facts, atMs: 1 }, diff: `+${content}` });
   },
+  recoverChanges: async () => [],
   inspect: async (call, { pathsOnly }) => {
-    if (call.tool === 'bash') return ok({ paths: [], diff: '' });
+    if (call.tool === 'bash' || call.args.path === undefined) return ok({ paths: [], diff: '' });
     const diff = call.tool === 'write' && !pathsOnly ? `+${call.args.content}` : '';
     return ok({ paths: [factOf(call.args.path)], diff });
   },

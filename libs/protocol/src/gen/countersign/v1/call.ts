@@ -29,6 +29,8 @@ export interface CallSubmit {
   traceparent: string;
   /** Turn of the session that the call belongs to; empty for none. When its lease ends, so does the call. */
   turnId: string;
+  /** The agent wants the output of a command while it runs, as `call.output` events. */
+  followOutput: boolean;
 }
 
 /** The exact arguments. The salt makes the call digest unguessable. */
@@ -113,6 +115,10 @@ export interface CallEvent {
   atMs: bigint;
   /** Of a `session.answer`: the command it answers. */
   requestId: string;
+  /** With `call.output`: OutputText sealed to the agent's key with the call id as associated data. */
+  sealedOutput: Uint8Array;
+  /** With `call.output`: number of the chunk. */
+  outputNumber: bigint;
 }
 
 /** Result of an executed call. */
@@ -143,6 +149,7 @@ function createBaseCallSubmit(): CallSubmit {
     tightenSource: "",
     traceparent: "",
     turnId: "",
+    followOutput: false,
   };
 }
 
@@ -180,6 +187,9 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     }
     if (message.turnId !== "") {
       writer.uint32(242).string(message.turnId);
+    }
+    if (message.followOutput !== false) {
+      writer.uint32(480).bool(message.followOutput);
     }
     return writer;
   },
@@ -277,6 +287,14 @@ export const CallSubmit: MessageFns<CallSubmit> = {
             message.turnId = reader.string();
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.followOutput = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -325,6 +343,11 @@ export const CallSubmit: MessageFns<CallSubmit> = {
         : isSet(object.turn_id)
         ? globalThis.String(object.turn_id)
         : "",
+      followOutput: isSet(object.followOutput)
+        ? globalThis.Boolean(object.followOutput)
+        : isSet(object.follow_output)
+        ? globalThis.Boolean(object.follow_output)
+        : false,
     };
   },
 
@@ -360,6 +383,9 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     if (message.turnId !== "") {
       obj.turnId = message.turnId;
     }
+    if (message.followOutput !== false) {
+      obj.followOutput = message.followOutput;
+    }
     return obj;
   },
 
@@ -380,6 +406,7 @@ export const CallSubmit: MessageFns<CallSubmit> = {
     message.tightenSource = object.tightenSource ?? "";
     message.traceparent = object.traceparent ?? "";
     message.turnId = object.turnId ?? "";
+    message.followOutput = object.followOutput ?? false;
     return message;
   },
 };
@@ -1181,6 +1208,8 @@ function createBaseCallEvent(): CallEvent {
     sealedResult: new Uint8Array(0),
     atMs: 0n,
     requestId: "",
+    sealedOutput: new Uint8Array(0),
+    outputNumber: 0n,
   };
 }
 
@@ -1218,6 +1247,15 @@ export const CallEvent: MessageFns<CallEvent> = {
     }
     if (message.requestId !== "") {
       writer.uint32(242).string(message.requestId);
+    }
+    if (message.sealedOutput.length !== 0) {
+      writer.uint32(482).bytes(message.sealedOutput);
+    }
+    if (message.outputNumber !== 0n) {
+      if (BigInt.asUintN(64, message.outputNumber) !== message.outputNumber) {
+        throw new globalThis.Error("value provided for field message.outputNumber of type uint64 too large");
+      }
+      writer.uint32(488).uint64(message.outputNumber);
     }
     return writer;
   },
@@ -1315,6 +1353,22 @@ export const CallEvent: MessageFns<CallEvent> = {
             message.requestId = reader.string();
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.sealedOutput = reader.bytes();
+            continue;
+          }
+          case 61: {
+            if (tag !== 488) {
+              break;
+            }
+
+            message.outputNumber = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1359,6 +1413,16 @@ export const CallEvent: MessageFns<CallEvent> = {
         : isSet(object.request_id)
         ? globalThis.String(object.request_id)
         : "",
+      sealedOutput: isSet(object.sealedOutput)
+        ? bytesFromBase64(object.sealedOutput)
+        : isSet(object.sealed_output)
+        ? bytesFromBase64(object.sealed_output)
+        : new Uint8Array(0),
+      outputNumber: isSet(object.outputNumber)
+        ? BigInt(object.outputNumber)
+        : isSet(object.output_number)
+        ? BigInt(object.output_number)
+        : 0n,
     };
   },
 
@@ -1394,6 +1458,12 @@ export const CallEvent: MessageFns<CallEvent> = {
     if (message.requestId !== "") {
       obj.requestId = message.requestId;
     }
+    if (message.sealedOutput.length !== 0) {
+      obj.sealedOutput = base64FromBytes(message.sealedOutput);
+    }
+    if (message.outputNumber !== 0n) {
+      obj.outputNumber = message.outputNumber.toString();
+    }
     return obj;
   },
 
@@ -1412,6 +1482,10 @@ export const CallEvent: MessageFns<CallEvent> = {
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
     message.requestId = object.requestId ?? "";
+    message.sealedOutput = object.sealedOutput ?? new Uint8Array(0);
+    message.outputNumber = (object.outputNumber !== undefined && object.outputNumber !== null)
+      ? BigInt(object.outputNumber)
+      : 0n;
     return message;
   },
 };

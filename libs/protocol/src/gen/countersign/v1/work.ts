@@ -72,6 +72,8 @@ export interface WorkOrder {
   traceparent: string;
   /** Canonical envelope bytes that the call digest covers. */
   canonicalEnvelope: Uint8Array;
+  /** When the order was first handed out; the same in every repetition. 0 takes the issue time of the envelope. */
+  createdAtMs: bigint;
 }
 
 export interface StateReport {
@@ -94,6 +96,53 @@ export interface Outcome {
   violations: string[];
   /** `bubblewrap`, `seatbelt`, `app-guard`, or `none` for a file tool. */
   backend: string;
+  fileChanges: FileChange[];
+}
+
+/** Content of a file at one moment. */
+export interface FileState {
+  /** SHA-256. */
+  digest: Uint8Array;
+  size: bigint;
+  /** Permission bits. */
+  mode: number;
+}
+
+/** One change that a file tool made. */
+export interface FileChange {
+  /** `chg_…`. */
+  id: string;
+  /** Real path. */
+  path: string;
+  /** Absent where there was no file. */
+  before:
+    | FileState
+    | undefined;
+  /** Absent where there is no file any more. */
+  after:
+    | FileState
+    | undefined;
+  /** Change that this one took back; empty for none. */
+  rollsBack: string;
+  /** A crash left it open whether the change took place. */
+  uncertain: boolean;
+}
+
+/** Output of a running command, on `cs.v1.output.<host>.<call>`. */
+export interface OutputChunk {
+  callId: string;
+  orderId: string;
+  /** Rises by one with every chunk of the order, from 1. */
+  number: bigint;
+  /** OutputText sealed to the control plane's key, with the order id as associated data. */
+  sealedText: Uint8Array;
+}
+
+export interface OutputText {
+  stdout: Uint8Array;
+  stderr: Uint8Array;
+  /** Bytes that were left out before this chunk. */
+  droppedBytes: bigint;
 }
 
 /** Asks a host for facts about a call, on `cs.v1.inspect.<host>` (request/reply). */
@@ -109,6 +158,8 @@ export interface InspectRequest {
   pathsOnly: boolean;
   /** Also the permission files that lie on the host, read as the run account. Without a tool nothing else is inspected. */
   policyFiles: boolean;
+  /** Path rules of the policy; what they deny is neither read nor shown. */
+  obligations: Obligations | undefined;
 }
 
 export interface PathFact {
@@ -147,7 +198,8 @@ export interface PolicyFile {
 export interface Control {
   /**
    * `stop` ends what runs or waits; `recorded` tells that the order's outcome is durable in the record; `freeze` holds back
-   * what `frozen_scopes` cover until a beat of that epoch says what is frozen.
+   * what `frozen_scopes` cover until a beat of that epoch says what is frozen; `background` lets a running command go on
+   * without its call waiting; `end_turn` stops what a session runs in the foreground, `end_session` everything of it.
    */
   action: string;
   callId: string;
@@ -155,6 +207,10 @@ export interface Control {
   reason: string;
   freezeEpoch: bigint;
   frozenScopes: string[];
+  /** With `end_turn` and `end_session`. */
+  sessionId: string;
+  /** With `recorded`: the last state that the record has of the order. */
+  state: string;
 }
 
 /** State of a host, on `cs.v1.heartbeat.<host>`, every 3 s. */
@@ -173,6 +229,7 @@ export interface Heartbeat {
   atMs: bigint;
   /** Newest freeze epoch that this host keeps to. */
   freezeEpoch: bigint;
+  journalCreatedAtMs: bigint;
 }
 
 /** Audit's signed beat, on `cs.v1.checkpoint`, every 3 s. A runner starts nothing on a beat older than 10 s. */
@@ -180,13 +237,9 @@ export interface Beat {
   /** C2SP signed note of the newest checkpoint. */
   checkpoint: string;
   freezeEpoch: bigint;
-  /** `all`, `host:<id>`, `agent:<id>`, `session:<id>`: nothing in them is started. */
   frozenScopes: string[];
-  /** Orders that must not start and are to be stopped; listed until they expire or end. */
   revokedOrders: string[];
   atMs: bigint;
-  /** Frozen scopes in which running work is stopped as well. */
-  stoppedScopes: string[];
 }
 
 function createBaseReceipt(): Receipt {
@@ -763,6 +816,7 @@ function createBaseWorkOrder(): WorkOrder {
     receipt: undefined,
     traceparent: "",
     canonicalEnvelope: new Uint8Array(0),
+    createdAtMs: 0n,
   };
 }
 
@@ -818,6 +872,12 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     }
     if (message.canonicalEnvelope.length !== 0) {
       writer.uint32(130).bytes(message.canonicalEnvelope);
+    }
+    if (message.createdAtMs !== 0n) {
+      if (BigInt.asUintN(64, message.createdAtMs) !== message.createdAtMs) {
+        throw new globalThis.Error("value provided for field message.createdAtMs of type uint64 too large");
+      }
+      writer.uint32(480).uint64(message.createdAtMs);
     }
     return writer;
   },
@@ -963,6 +1023,14 @@ export const WorkOrder: MessageFns<WorkOrder> = {
             message.canonicalEnvelope = reader.bytes();
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.createdAtMs = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1023,6 +1091,11 @@ export const WorkOrder: MessageFns<WorkOrder> = {
         : isSet(object.canonical_envelope)
         ? bytesFromBase64(object.canonical_envelope)
         : new Uint8Array(0),
+      createdAtMs: isSet(object.createdAtMs)
+        ? BigInt(object.createdAtMs)
+        : isSet(object.created_at_ms)
+        ? BigInt(object.created_at_ms)
+        : 0n,
     };
   },
 
@@ -1076,6 +1149,9 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     if (message.canonicalEnvelope.length !== 0) {
       obj.canonicalEnvelope = base64FromBytes(message.canonicalEnvelope);
     }
+    if (message.createdAtMs !== 0n) {
+      obj.createdAtMs = message.createdAtMs.toString();
+    }
     return obj;
   },
 
@@ -1106,6 +1182,9 @@ export const WorkOrder: MessageFns<WorkOrder> = {
       : undefined;
     message.traceparent = object.traceparent ?? "";
     message.canonicalEnvelope = object.canonicalEnvelope ?? new Uint8Array(0);
+    message.createdAtMs = (object.createdAtMs !== undefined && object.createdAtMs !== null)
+      ? BigInt(object.createdAtMs)
+      : 0n;
     return message;
   },
 };
@@ -1210,6 +1289,7 @@ function createBaseOutcome(): Outcome {
     executedDigest: new Uint8Array(0),
     violations: [],
     backend: "",
+    fileChanges: [],
   };
 }
 
@@ -1244,6 +1324,9 @@ export const Outcome: MessageFns<Outcome> = {
     }
     if (message.backend !== "") {
       writer.uint32(82).string(message.backend);
+    }
+    for (const v of message.fileChanges) {
+      FileChange.encode(v!, writer.uint32(482).fork()).join();
     }
     return writer;
   },
@@ -1341,6 +1424,14 @@ export const Outcome: MessageFns<Outcome> = {
             message.backend = reader.string();
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.fileChanges.push(FileChange.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1383,6 +1474,11 @@ export const Outcome: MessageFns<Outcome> = {
         ? object.violations.map((e: any) => globalThis.String(e))
         : [],
       backend: isSet(object.backend) ? globalThis.String(object.backend) : "",
+      fileChanges: globalThis.Array.isArray(object?.fileChanges)
+        ? object.fileChanges.map((e: any) => FileChange.fromJSON(e))
+        : globalThis.Array.isArray(object?.file_changes)
+        ? object.file_changes.map((e: any) => FileChange.fromJSON(e))
+        : [],
     };
   },
 
@@ -1418,6 +1514,9 @@ export const Outcome: MessageFns<Outcome> = {
     if (message.backend !== "") {
       obj.backend = message.backend;
     }
+    if (message.fileChanges?.length) {
+      obj.fileChanges = message.fileChanges.map((e) => FileChange.toJSON(e));
+    }
     return obj;
   },
 
@@ -1436,6 +1535,510 @@ export const Outcome: MessageFns<Outcome> = {
     message.executedDigest = object.executedDigest ?? new Uint8Array(0);
     message.violations = object.violations?.map((e) => e) || [];
     message.backend = object.backend ?? "";
+    message.fileChanges = object.fileChanges?.map((e) => FileChange.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseFileState(): FileState {
+  return { digest: new Uint8Array(0), size: 0n, mode: 0 };
+}
+
+export const FileState: MessageFns<FileState> = {
+  encode(message: FileState, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.digest.length !== 0) {
+      writer.uint32(10).bytes(message.digest);
+    }
+    if (message.size !== 0n) {
+      if (BigInt.asUintN(64, message.size) !== message.size) {
+        throw new globalThis.Error("value provided for field message.size of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.size);
+    }
+    if (message.mode !== 0) {
+      writer.uint32(24).uint32(message.mode);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FileState {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFileState();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.digest = reader.bytes();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.size = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.mode = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): FileState {
+    return {
+      digest: isSet(object.digest) ? bytesFromBase64(object.digest) : new Uint8Array(0),
+      size: isSet(object.size) ? BigInt(object.size) : 0n,
+      mode: isSet(object.mode) ? globalThis.Number(object.mode) : 0,
+    };
+  },
+
+  toJSON(message: FileState): unknown {
+    const obj: any = {};
+    if (message.digest.length !== 0) {
+      obj.digest = base64FromBytes(message.digest);
+    }
+    if (message.size !== 0n) {
+      obj.size = message.size.toString();
+    }
+    if (message.mode !== 0) {
+      obj.mode = Math.round(message.mode);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<FileState>): FileState {
+    return FileState.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FileState>): FileState {
+    const message = createBaseFileState();
+    message.digest = object.digest ?? new Uint8Array(0);
+    message.size = (object.size !== undefined && object.size !== null) ? BigInt(object.size) : 0n;
+    message.mode = object.mode ?? 0;
+    return message;
+  },
+};
+
+function createBaseFileChange(): FileChange {
+  return { id: "", path: "", before: undefined, after: undefined, rollsBack: "", uncertain: false };
+}
+
+export const FileChange: MessageFns<FileChange> = {
+  encode(message: FileChange, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.path !== "") {
+      writer.uint32(18).string(message.path);
+    }
+    if (message.before !== undefined) {
+      FileState.encode(message.before, writer.uint32(26).fork()).join();
+    }
+    if (message.after !== undefined) {
+      FileState.encode(message.after, writer.uint32(34).fork()).join();
+    }
+    if (message.rollsBack !== "") {
+      writer.uint32(42).string(message.rollsBack);
+    }
+    if (message.uncertain !== false) {
+      writer.uint32(48).bool(message.uncertain);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FileChange {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFileChange();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.before = FileState.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.after = FileState.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.rollsBack = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.uncertain = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): FileChange {
+    return {
+      id: isSet(object.id) ? globalThis.String(object.id) : "",
+      path: isSet(object.path) ? globalThis.String(object.path) : "",
+      before: isSet(object.before) ? FileState.fromJSON(object.before) : undefined,
+      after: isSet(object.after) ? FileState.fromJSON(object.after) : undefined,
+      rollsBack: isSet(object.rollsBack)
+        ? globalThis.String(object.rollsBack)
+        : isSet(object.rolls_back)
+        ? globalThis.String(object.rolls_back)
+        : "",
+      uncertain: isSet(object.uncertain) ? globalThis.Boolean(object.uncertain) : false,
+    };
+  },
+
+  toJSON(message: FileChange): unknown {
+    const obj: any = {};
+    if (message.id !== "") {
+      obj.id = message.id;
+    }
+    if (message.path !== "") {
+      obj.path = message.path;
+    }
+    if (message.before !== undefined) {
+      obj.before = FileState.toJSON(message.before);
+    }
+    if (message.after !== undefined) {
+      obj.after = FileState.toJSON(message.after);
+    }
+    if (message.rollsBack !== "") {
+      obj.rollsBack = message.rollsBack;
+    }
+    if (message.uncertain !== false) {
+      obj.uncertain = message.uncertain;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<FileChange>): FileChange {
+    return FileChange.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FileChange>): FileChange {
+    const message = createBaseFileChange();
+    message.id = object.id ?? "";
+    message.path = object.path ?? "";
+    message.before = (object.before !== undefined && object.before !== null)
+      ? FileState.fromPartial(object.before)
+      : undefined;
+    message.after = (object.after !== undefined && object.after !== null)
+      ? FileState.fromPartial(object.after)
+      : undefined;
+    message.rollsBack = object.rollsBack ?? "";
+    message.uncertain = object.uncertain ?? false;
+    return message;
+  },
+};
+
+function createBaseOutputChunk(): OutputChunk {
+  return { callId: "", orderId: "", number: 0n, sealedText: new Uint8Array(0) };
+}
+
+export const OutputChunk: MessageFns<OutputChunk> = {
+  encode(message: OutputChunk, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.callId !== "") {
+      writer.uint32(10).string(message.callId);
+    }
+    if (message.orderId !== "") {
+      writer.uint32(18).string(message.orderId);
+    }
+    if (message.number !== 0n) {
+      if (BigInt.asUintN(64, message.number) !== message.number) {
+        throw new globalThis.Error("value provided for field message.number of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.number);
+    }
+    if (message.sealedText.length !== 0) {
+      writer.uint32(34).bytes(message.sealedText);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OutputChunk {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOutputChunk();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.callId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.orderId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.number = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.sealedText = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): OutputChunk {
+    return {
+      callId: isSet(object.callId)
+        ? globalThis.String(object.callId)
+        : isSet(object.call_id)
+        ? globalThis.String(object.call_id)
+        : "",
+      orderId: isSet(object.orderId)
+        ? globalThis.String(object.orderId)
+        : isSet(object.order_id)
+        ? globalThis.String(object.order_id)
+        : "",
+      number: isSet(object.number) ? BigInt(object.number) : 0n,
+      sealedText: isSet(object.sealedText)
+        ? bytesFromBase64(object.sealedText)
+        : isSet(object.sealed_text)
+        ? bytesFromBase64(object.sealed_text)
+        : new Uint8Array(0),
+    };
+  },
+
+  toJSON(message: OutputChunk): unknown {
+    const obj: any = {};
+    if (message.callId !== "") {
+      obj.callId = message.callId;
+    }
+    if (message.orderId !== "") {
+      obj.orderId = message.orderId;
+    }
+    if (message.number !== 0n) {
+      obj.number = message.number.toString();
+    }
+    if (message.sealedText.length !== 0) {
+      obj.sealedText = base64FromBytes(message.sealedText);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<OutputChunk>): OutputChunk {
+    return OutputChunk.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OutputChunk>): OutputChunk {
+    const message = createBaseOutputChunk();
+    message.callId = object.callId ?? "";
+    message.orderId = object.orderId ?? "";
+    message.number = (object.number !== undefined && object.number !== null) ? BigInt(object.number) : 0n;
+    message.sealedText = object.sealedText ?? new Uint8Array(0);
+    return message;
+  },
+};
+
+function createBaseOutputText(): OutputText {
+  return { stdout: new Uint8Array(0), stderr: new Uint8Array(0), droppedBytes: 0n };
+}
+
+export const OutputText: MessageFns<OutputText> = {
+  encode(message: OutputText, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.stdout.length !== 0) {
+      writer.uint32(10).bytes(message.stdout);
+    }
+    if (message.stderr.length !== 0) {
+      writer.uint32(18).bytes(message.stderr);
+    }
+    if (message.droppedBytes !== 0n) {
+      if (BigInt.asUintN(64, message.droppedBytes) !== message.droppedBytes) {
+        throw new globalThis.Error("value provided for field message.droppedBytes of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.droppedBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OutputText {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOutputText();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.stdout = reader.bytes();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stderr = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.droppedBytes = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): OutputText {
+    return {
+      stdout: isSet(object.stdout) ? bytesFromBase64(object.stdout) : new Uint8Array(0),
+      stderr: isSet(object.stderr) ? bytesFromBase64(object.stderr) : new Uint8Array(0),
+      droppedBytes: isSet(object.droppedBytes)
+        ? BigInt(object.droppedBytes)
+        : isSet(object.dropped_bytes)
+        ? BigInt(object.dropped_bytes)
+        : 0n,
+    };
+  },
+
+  toJSON(message: OutputText): unknown {
+    const obj: any = {};
+    if (message.stdout.length !== 0) {
+      obj.stdout = base64FromBytes(message.stdout);
+    }
+    if (message.stderr.length !== 0) {
+      obj.stderr = base64FromBytes(message.stderr);
+    }
+    if (message.droppedBytes !== 0n) {
+      obj.droppedBytes = message.droppedBytes.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<OutputText>): OutputText {
+    return OutputText.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OutputText>): OutputText {
+    const message = createBaseOutputText();
+    message.stdout = object.stdout ?? new Uint8Array(0);
+    message.stderr = object.stderr ?? new Uint8Array(0);
+    message.droppedBytes = (object.droppedBytes !== undefined && object.droppedBytes !== null)
+      ? BigInt(object.droppedBytes)
+      : 0n;
     return message;
   },
 };
@@ -1449,6 +2052,7 @@ function createBaseInspectRequest(): InspectRequest {
     sealedPayload: new Uint8Array(0),
     pathsOnly: false,
     policyFiles: false,
+    obligations: undefined,
   };
 }
 
@@ -1474,6 +2078,9 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     }
     if (message.policyFiles !== false) {
       writer.uint32(240).bool(message.policyFiles);
+    }
+    if (message.obligations !== undefined) {
+      Obligations.encode(message.obligations, writer.uint32(482).fork()).join();
     }
     return writer;
   },
@@ -1547,6 +2154,14 @@ export const InspectRequest: MessageFns<InspectRequest> = {
             message.policyFiles = reader.bool();
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.obligations = Obligations.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1584,6 +2199,7 @@ export const InspectRequest: MessageFns<InspectRequest> = {
         : isSet(object.policy_files)
         ? globalThis.Boolean(object.policy_files)
         : false,
+      obligations: isSet(object.obligations) ? Obligations.fromJSON(object.obligations) : undefined,
     };
   },
 
@@ -1610,6 +2226,9 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     if (message.policyFiles !== false) {
       obj.policyFiles = message.policyFiles;
     }
+    if (message.obligations !== undefined) {
+      obj.obligations = Obligations.toJSON(message.obligations);
+    }
     return obj;
   },
 
@@ -1625,6 +2244,9 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.pathsOnly = object.pathsOnly ?? false;
     message.policyFiles = object.policyFiles ?? false;
+    message.obligations = (object.obligations !== undefined && object.obligations !== null)
+      ? Obligations.fromPartial(object.obligations)
+      : undefined;
     return message;
   },
 };
@@ -2085,7 +2707,16 @@ export const PolicyFile: MessageFns<PolicyFile> = {
 };
 
 function createBaseControl(): Control {
-  return { action: "", callId: "", orderId: "", reason: "", freezeEpoch: 0n, frozenScopes: [] };
+  return {
+    action: "",
+    callId: "",
+    orderId: "",
+    reason: "",
+    freezeEpoch: 0n,
+    frozenScopes: [],
+    sessionId: "",
+    state: "",
+  };
 }
 
 export const Control: MessageFns<Control> = {
@@ -2110,6 +2741,12 @@ export const Control: MessageFns<Control> = {
     }
     for (const v of message.frozenScopes) {
       writer.uint32(250).string(v!);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(482).string(message.sessionId);
+    }
+    if (message.state !== "") {
+      writer.uint32(490).string(message.state);
     }
     return writer;
   },
@@ -2175,6 +2812,22 @@ export const Control: MessageFns<Control> = {
             message.frozenScopes.push(reader.string());
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 61: {
+            if (tag !== 490) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2211,6 +2864,12 @@ export const Control: MessageFns<Control> = {
         : globalThis.Array.isArray(object?.frozen_scopes)
         ? object.frozen_scopes.map((e: any) => globalThis.String(e))
         : [],
+      sessionId: isSet(object.sessionId)
+        ? globalThis.String(object.sessionId)
+        : isSet(object.session_id)
+        ? globalThis.String(object.session_id)
+        : "",
+      state: isSet(object.state) ? globalThis.String(object.state) : "",
     };
   },
 
@@ -2234,6 +2893,12 @@ export const Control: MessageFns<Control> = {
     if (message.frozenScopes?.length) {
       obj.frozenScopes = message.frozenScopes;
     }
+    if (message.sessionId !== "") {
+      obj.sessionId = message.sessionId;
+    }
+    if (message.state !== "") {
+      obj.state = message.state;
+    }
     return obj;
   },
 
@@ -2250,6 +2915,8 @@ export const Control: MessageFns<Control> = {
       ? BigInt(object.freezeEpoch)
       : 0n;
     message.frozenScopes = object.frozenScopes?.map((e) => e) || [];
+    message.sessionId = object.sessionId ?? "";
+    message.state = object.state ?? "";
     return message;
   },
 };
@@ -2267,6 +2934,7 @@ function createBaseHeartbeat(): Heartbeat {
     home: "",
     atMs: 0n,
     freezeEpoch: 0n,
+    journalCreatedAtMs: 0n,
   };
 }
 
@@ -2310,6 +2978,12 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         throw new globalThis.Error("value provided for field message.freezeEpoch of type uint64 too large");
       }
       writer.uint32(240).uint64(message.freezeEpoch);
+    }
+    if (message.journalCreatedAtMs !== 0n) {
+      if (BigInt.asUintN(64, message.journalCreatedAtMs) !== message.journalCreatedAtMs) {
+        throw new globalThis.Error("value provided for field message.journalCreatedAtMs of type uint64 too large");
+      }
+      writer.uint32(480).uint64(message.journalCreatedAtMs);
     }
     return writer;
   },
@@ -2415,6 +3089,14 @@ export const Heartbeat: MessageFns<Heartbeat> = {
             message.freezeEpoch = reader.uint64() as bigint;
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.journalCreatedAtMs = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2447,6 +3129,11 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         ? BigInt(object.freezeEpoch)
         : isSet(object.freeze_epoch)
         ? BigInt(object.freeze_epoch)
+        : 0n,
+      journalCreatedAtMs: isSet(object.journalCreatedAtMs)
+        ? BigInt(object.journalCreatedAtMs)
+        : isSet(object.journal_created_at_ms)
+        ? BigInt(object.journal_created_at_ms)
         : 0n,
     };
   },
@@ -2486,6 +3173,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     if (message.freezeEpoch !== 0n) {
       obj.freezeEpoch = message.freezeEpoch.toString();
     }
+    if (message.journalCreatedAtMs !== 0n) {
+      obj.journalCreatedAtMs = message.journalCreatedAtMs.toString();
+    }
     return obj;
   },
 
@@ -2507,12 +3197,15 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     message.freezeEpoch = (object.freezeEpoch !== undefined && object.freezeEpoch !== null)
       ? BigInt(object.freezeEpoch)
       : 0n;
+    message.journalCreatedAtMs = (object.journalCreatedAtMs !== undefined && object.journalCreatedAtMs !== null)
+      ? BigInt(object.journalCreatedAtMs)
+      : 0n;
     return message;
   },
 };
 
 function createBaseBeat(): Beat {
-  return { checkpoint: "", freezeEpoch: 0n, frozenScopes: [], revokedOrders: [], atMs: 0n, stoppedScopes: [] };
+  return { checkpoint: "", freezeEpoch: 0n, frozenScopes: [], revokedOrders: [], atMs: 0n };
 }
 
 export const Beat: MessageFns<Beat> = {
@@ -2537,9 +3230,6 @@ export const Beat: MessageFns<Beat> = {
         throw new globalThis.Error("value provided for field message.atMs of type uint64 too large");
       }
       writer.uint32(40).uint64(message.atMs);
-    }
-    for (const v of message.stoppedScopes) {
-      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -2597,14 +3287,6 @@ export const Beat: MessageFns<Beat> = {
             message.atMs = reader.uint64() as bigint;
             continue;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.stoppedScopes.push(reader.string());
-            continue;
-          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2636,11 +3318,6 @@ export const Beat: MessageFns<Beat> = {
         ? object.revoked_orders.map((e: any) => globalThis.String(e))
         : [],
       atMs: isSet(object.atMs) ? BigInt(object.atMs) : isSet(object.at_ms) ? BigInt(object.at_ms) : 0n,
-      stoppedScopes: globalThis.Array.isArray(object?.stoppedScopes)
-        ? object.stoppedScopes.map((e: any) => globalThis.String(e))
-        : globalThis.Array.isArray(object?.stopped_scopes)
-        ? object.stopped_scopes.map((e: any) => globalThis.String(e))
-        : [],
     };
   },
 
@@ -2661,9 +3338,6 @@ export const Beat: MessageFns<Beat> = {
     if (message.atMs !== 0n) {
       obj.atMs = message.atMs.toString();
     }
-    if (message.stoppedScopes?.length) {
-      obj.stoppedScopes = message.stoppedScopes;
-    }
     return obj;
   },
 
@@ -2679,7 +3353,6 @@ export const Beat: MessageFns<Beat> = {
     message.frozenScopes = object.frozenScopes?.map((e) => e) || [];
     message.revokedOrders = object.revokedOrders?.map((e) => e) || [];
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
-    message.stoppedScopes = object.stoppedScopes?.map((e) => e) || [];
     return message;
   },
 };
