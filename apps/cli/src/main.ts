@@ -4,6 +4,7 @@ import { addApprovalsCommand } from './commands/approvals.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand } from './commands/call.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
+import { addEnrollCommands } from './commands/enroll.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
@@ -33,6 +34,7 @@ function program(): Command {
     addSandboxCommand,
     addDoctorCommand,
     addTokensCommand,
+    addEnrollCommands,
     addPolicyCommand,
   ]) {
     add(root);

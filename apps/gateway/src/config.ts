@@ -13,6 +13,8 @@ const tokenSchema = z.object({
 
 /** Configuration of the gateway. */
 export const gatewayConfigSchema = commonConfigSchema.extend({
+  /** Broker address that hosts and agents are told; absent: `natsUrl`. */
+  publicNatsUrl: z.string().min(1).optional(),
   auditAddress: z.string().min(1),
   guardianAddress: z.string().min(1),
   http: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),

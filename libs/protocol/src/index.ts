@@ -1,6 +1,15 @@
 export { lengthPrefixed } from './bytes.ts';
 export { type CallEnvelope, callDigest, canonicalEnvelope } from './call-digest.ts';
 export {
+  type EnrolmentFacts,
+  formatInvitation,
+  type Invitation,
+  parseInvitation,
+  proveEnrolment,
+  rootFingerprint,
+  verifyEnrolment,
+} from './enrolment.ts';
+export {
   type EnvelopeError,
   type EnvelopeErrorCode,
   type EnvelopeExpectation,

@@ -3,11 +3,12 @@ import path from 'node:path';
 import { isServing } from '@countersign/service-kit';
 import { freePort } from '@countersign/service-kit/embedded';
 import { type GatewayClient, gatewayClient } from '../gateway-client.ts';
+import { followMembers } from './broker-users.ts';
 import { type Ports, type ServiceName, writeServiceConfigs } from './config-files.ts';
 import { type DataFolder, installationPath, openDataFolder } from './data-folder.ts';
 import { type Endpoints, writeEndpoints } from './endpoints.ts';
 import { type Keys, openKeys, readTokens, type TokenName } from './keys.ts';
-import { natsServerConfig } from './nats-config.ts';
+import { type NatsUser, natsServerConfig } from './nats-config.ts';
 import { stopOrphans } from './orphans.ts';
 import { databaseUrl, postgresSpec, preparePostgres } from './postgres-process.ts';
 import { writePrivateFile } from './private-file.ts';
@@ -49,16 +50,24 @@ async function choosePorts(): Promise<Ports> {
   return { postgres, nats, audit, guardian, http };
 }
 
-function natsSpec(data: DataFolder, keys: Keys, port: number): ServiceSpec {
+/** Writes the broker's configuration: our own services, this host, the sample agent, and whoever joined. */
+function writeBrokerConfig(data: DataFolder, keys: Keys, port: number, joined: readonly NatsUser[]): string {
   const file = path.join(data.config, 'nats.conf');
   const { gateway, audit, 'host-local': host, 'agent-sample': agent } = keys.identities;
-  const users = [
+  const own: NatsUser[] = [
     { role: 'gateway', id: gateway.id, publicKey: gateway.publicKey },
     { role: 'audit', id: audit.id, publicKey: audit.publicKey },
     { role: 'host', id: host.id, publicKey: host.publicKey },
     { role: 'agent', id: agent.id, publicKey: agent.publicKey },
-  ] as const;
+  ];
+  const names = new Set(joined.map(({ role, id }) => `${role}.${id}`));
+  const users = [...own.filter(({ role, id }) => !names.has(`${role}.${id}`)), ...joined];
   writePrivateFile(file, natsServerConfig(users, { port, storeDir: path.join(data.private, 'jetstream') }));
+  return file;
+}
+
+function natsSpec(data: DataFolder, keys: Keys, port: number): ServiceSpec {
+  const file = writeBrokerConfig(data, keys, port, []);
   return {
     name: 'nats-server',
     command: 'nats-server',
@@ -122,9 +131,13 @@ async function startServices(
     await supervisor.start(spec);
     say(`${spec.name}: started (${Date.now() - before} ms)`);
   }
+  const unfollow = followMembers(client('local-operator'), (users) => {
+    writeBrokerConfig(data, keys, ports.nats, users);
+    supervisor.signal('nats-server', 'SIGHUP');
+  });
   const endpoints = { http, natsUrl: `nats://127.0.0.1:${ports.nats}`, rootKey: keys.identities.root.publicKey };
   writeEndpoints(data, endpoints);
-  return { endpoints, client };
+  return { endpoints, client, unfollow };
 }
 
 /** Command lines that crash tests run in place of a service's own. */
@@ -157,7 +170,12 @@ export async function startInstallation(
   try {
     const started = await startServices(supervisor, data, keys, { say, mains });
     starting = false;
-    return { data, keys, ...started, stop: supervisor.stopAll };
+    const { unfollow, ...parts } = started;
+    const stop = () => {
+      unfollow();
+      return supervisor.stopAll();
+    };
+    return { data, keys, ...parts, stop };
   } catch (error) {
     await supervisor.stopAll();
     throw error;

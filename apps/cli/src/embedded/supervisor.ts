@@ -23,6 +23,8 @@ export type ServiceSpec = {
 export type Supervisor = {
   /** Starts a service and waits until it is ready; later crashes restart it with growing waits. */
   readonly start: (spec: ServiceSpec) => Promise<void>;
+  /** Sends a signal to a running service; nothing when it is not running. */
+  readonly signal: (name: string, signal: NodeJS.Signals) => void;
   /** Stops every service, last started first. */
   readonly stopAll: () => Promise<void>;
 };
@@ -149,5 +151,10 @@ export function createSupervisor(
     forgetProcesses(pidFile);
   };
 
-  return { start, stopAll };
+  const signal = (name: string, kind: NodeJS.Signals) => {
+    const service = services.find(({ spec }) => spec.name === name);
+    if (service && !hasEnded(service.child)) service.child.kill(kind);
+  };
+
+  return { start, signal, stopAll };
 }

@@ -33,7 +33,9 @@ export class RecordView<T> {
 
   /** All documents by key, not older than the limit. Rejects when the record cannot be read. */
   async all(): Promise<ReadonlyMap<string, Versioned<T>>> {
-    if (this.#now() - this.#readAtMs > this.#maxAgeMs) await this.#read();
+    const ageMs = this.#now() - this.#readAtMs;
+    // A clock that was set back says nothing about the age.
+    if (ageMs > this.#maxAgeMs || ageMs < 0) await this.#read();
     return this.#known;
   }
 

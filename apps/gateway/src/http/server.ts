@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import fastifyCookie from '@fastify/cookie';
@@ -7,11 +7,13 @@ import fastifyRateLimit from '@fastify/rate-limit';
 import fastifyStatic from '@fastify/static';
 import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import { Invitations } from '../access/invitations.ts';
 import { openAccess } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
+import { addEnrolRoutes } from './enrol-routes.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 import { addRoutes } from './routes.ts';
@@ -79,6 +81,13 @@ export async function startHttp(
   const routes = guardRoutes(app, access.authenticator, gateway.now);
   addRoutes(app, gateway);
   addAccessRoutes(app, gateway, access);
+  addEnrolRoutes(app, gateway, {
+    invitations: new Invitations({ audit: gateway.audit, rootKey: config.rootKey, now: gateway.now }),
+    authenticator: access.authenticator,
+    rootKey: config.rootKey,
+    roster: readFileSync(config.rosterFile),
+    natsUrl: config.publicNatsUrl ?? config.natsUrl,
+  });
   addStreams(app, gateway);
   if (existsSync(config.deskDir)) await app.register(fastifyStatic, { root: config.deskDir });
   await app.listen({ host: config.http.host, port: config.http.port });

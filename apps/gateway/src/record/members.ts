@@ -21,6 +21,21 @@ export const memberSchema = z.strictObject({
 
 export type Member = z.infer<typeof memberSchema>;
 
+/** The entry of a member's enrolment. A later one replaces its keys and facts. */
+export function memberEntry(
+  { role, id, sign_key, principal }: Member,
+  { version, by, nowMs, invitation }: { version: bigint; by: string; nowMs: number; invitation?: string },
+) {
+  const detail = { role, id, sign_key, principal, by, ...(invitation === undefined ? {} : { invitation }) };
+  return {
+    id: `ent_${role}_${id}_member.joined_${version}`,
+    type: 'member.joined',
+    stream: `member.${role}.${id}`,
+    emittedMs: BigInt(nowMs),
+    body: json({ detail }),
+  };
+}
+
 const REFRESH_MS = 5_000;
 
 /** Enrolment records, read from the record service and kept in memory. */
@@ -55,6 +70,12 @@ export class Members {
     return this.#known.get(`host:${id}`)?.member;
   }
 
+  /** Everybody, after a fresh read. */
+  async all(): Promise<Member[]> {
+    await this.refresh();
+    return [...this.#known.values()].map(({ member }) => member);
+  }
+
   hosts(): Member[] {
     return [...this.#known.values()].map(({ member }) => member).filter(({ role }) => role === 'host');
   }
@@ -67,17 +88,7 @@ export class Members {
     if (known && JSON.stringify(known.member) === JSON.stringify(member)) return {};
     const version = known?.version ?? 0n;
     const reply = await this.#audit.append({
-      entries: [
-        {
-          id: `ent_${key.replace(':', '_')}_member.joined_${version + 1n}`,
-          type: 'member.joined',
-          stream: `member.${member.role}.${member.id}`,
-          emittedMs: BigInt(nowMs),
-          body: json({
-            detail: { role: member.role, id: member.id, sign_key: member.sign_key, principal: member.principal, by },
-          }),
-        },
-      ],
+      entries: [memberEntry(member, { version: version + 1n, by, nowMs })],
       documents: [{ kind: 'member', key, value: json(member), expectedVersion: version }],
     });
     if (reply.refusal) return { refused: reply.refusal.message };
