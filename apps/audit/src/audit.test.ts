@@ -1,201 +1,37 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { createHash, createPublicKey, randomUUID, verify } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { verifyBundle } from '@countersign/merkle';
-import {
-  type AppendReply,
-  AppendRequest,
-  AuditClient,
-  type CallRecord,
-  createIdentity,
-  type ExportChunk,
-  type IdentityFile,
-  openIdentity,
-  rawPublicKey,
-  signRoster,
-  verifyReceipt,
-} from '@countersign/protocol';
-import { grpcClient, isServing } from '@countersign/service-kit';
-import {
-  type EmbeddedNats,
-  type EmbeddedPostgres,
-  freePort,
-  startNats,
-  startPostgres,
-} from '@countersign/service-kit/embedded';
-import { type ClientDuplexStream, status } from '@grpc/grpc-js';
+import { type AppendReply, AppendRequest, createIdentity, verifyReceipt } from '@countersign/protocol';
+import { status } from '@grpc/grpc-js';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type Draft, dispatch, entry, json, received } from '../test/drafts.ts';
+import { type AuditProcess, useAudit } from '../test/use-audit.ts';
 
-const LOG_NAME = 'countersign/test';
-const folder = mkdtempSync(path.join(tmpdir(), 'countersign-audit-'));
-const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
-let postgres: EmbeddedPostgres;
-let nats: EmbeddedNats;
-let identities: Record<'root' | 'audit' | 'log', IdentityFile>;
-let databaseUrl = '';
-let child: ChildProcess;
-let client: AuditClient;
-let stream: ClientDuplexStream<AppendRequest, AppendReply>;
-const waiting = new Map<bigint, (reply: AppendReply) => void>();
-let port = 0;
-let requestId = 0n;
-
-beforeAll(async () => {
-  identities = {
-    root: await createIdentity('root', 'root'),
-    audit: await createIdentity('audit', 'audit'),
-    log: await createIdentity('log', 'log'),
-  };
-  postgres = await startPostgres({ dataDir: path.join(folder, 'postgres') });
-  nats = await startNats({
-    dataDir: path.join(folder, 'nats'),
-    configText: `authorization { users: [ { nkey: ${identities.audit.publicKey} } ] }`,
-  });
-  const root = await openIdentity(identities.root);
-  const members = (['audit', 'log'] as const).map((role) => ({
-    role,
-    id: role,
-    signKey: identities[role].publicKey,
-    sealKey: identities[role].sealPublicKey,
-  }));
-  writeFileSync(path.join(folder, 'roster'), signRoster(root, { version: 1, members }));
-  for (const role of ['audit', 'log'] as const)
-    writeFileSync(path.join(folder, `${role}.json`), JSON.stringify(identities[role]), { mode: 0o600 });
-});
-
-afterAll(async () => {
-  await nats?.stop();
-  await postgres?.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-async function spawnService(changes: object = {}): Promise<void> {
-  port = await freePort();
-  const config = {
-    logLevel: 'error',
-    natsUrl: nats.url,
-    identityFile: path.join(folder, 'audit.json'),
-    logIdentityFile: path.join(folder, 'log.json'),
-    rootKey: identities.root.publicKey,
-    rosterFile: path.join(folder, 'roster'),
-    databaseUrl,
-    listen: { host: '127.0.0.1', port },
-    logName: LOG_NAME,
-    ...changes,
-  };
-  const file = path.join(folder, 'config.json');
-  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
-  child = spawn(process.execPath, [new URL('./main.ts', import.meta.url).pathname], {
-    env: { PATH: '/usr/bin:/bin', COUNTERSIGN_CONFIG: file },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-}
-
-async function startService(changes: object = {}): Promise<void> {
-  await spawnService(changes);
-  await expect.poll(() => child.exitCode ?? isServing(`127.0.0.1:${port}`), { timeout: 20_000 }).toBe(true);
-  client = grpcClient(AuditClient, `127.0.0.1:${port}`);
-  stream = client.append();
-  stream.on('data', (reply: AppendReply) => waiting.get(reply.requestId)?.(reply));
-  stream.on('error', () => undefined);
-}
-
-async function killService(): Promise<void> {
-  if (child.exitCode !== null) return client.close();
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGKILL');
-  await ended;
-  client.close();
-}
+const suite = useAudit();
+let audit: AuditProcess;
 
 beforeEach(async () => {
-  const name = `t_${randomUUID().replaceAll('-', '')}`;
-  const admin = new pg.Client({ connectionString: postgres.url });
-  await admin.connect();
-  await admin.query(`create database ${name}`);
-  await admin.end();
-  databaseUrl = postgres.url.replace(/\/postgres$/, `/${name}`);
-  await startService();
+  audit = await suite.start();
 });
 
-afterEach(killService);
+const append = (request: Draft) => audit.append(request);
+const getCall = (callId: string) => audit.getCall(callId);
+const exportLog = () => audit.exportLog();
+const verified = () => suite.verified(audit);
+const restart = async (changes?: object) => {
+  audit = await suite.start(changes);
+};
 
-function append(request: Partial<Parameters<typeof AppendRequest.fromPartial>[0]> & object): Promise<AppendReply> {
-  requestId += 1n;
-  const message = AppendRequest.fromPartial({ ...request, requestId });
-  return new Promise((resolve) => {
-    waiting.set(message.requestId, resolve);
-    stream.write(message);
-  });
-}
-
-const entry = (callId: string, type: string, toState = '', body: object = {}, id = '') => ({
-  id: `ent_${callId}_${type}_${id || '1'}`,
-  type,
-  stream: callId,
-  emittedMs: 1n,
-  callId,
-  body: json(body),
-  toState,
-});
 const allow = { decision: { effect: 'allow', decided_by: 'human' } };
 const submit = (callId: string) =>
   append({
-    call: {
-      callId,
-      agent: 'sample',
-      sessionId: 'ses_1',
-      host: 'local',
-      tool: 'bash',
-      callDigest: new Uint8Array(32).fill(7),
-      sealedPayload: json('sealed'),
-    },
+    ...received(callId),
     entries: [entry(callId, 'call.received', 'received'), entry(callId, 'approval.requested', 'pending')],
     view: json({ command: 'true' }),
   });
 const approve = (callId: string, who: string) =>
   append({ entries: [entry(callId, 'decision', 'approved', allow, who)], decidedBy: 'human', decidedByName: who });
-const dispatch = (callId: string) =>
-  append({
-    entries: [entry(callId, 'dispatch.sent', 'dispatched')],
-    orderId: 'ord_1',
-    orderHost: 'local',
-    orderExpiresAtMs: 9n,
-  });
-
-const getCall = (callId: string) =>
-  new Promise<CallRecord>((resolve, reject) =>
-    client.getCall({ agent: 'sample', callId }, (error, call) => (error ? reject(error) : resolve(call))),
-  );
-
-async function exportLog() {
-  const leaves: Uint8Array[] = [];
-  let checkpoint = '';
-  for await (const chunk of client.export({}) as AsyncIterable<ExportChunk>) {
-    leaves.push(...chunk.leaves);
-    checkpoint = chunk.checkpoint || checkpoint;
-  }
-  return { leaves, checkpoint };
-}
-
-const spki = Buffer.from('302a300506032b6570032100', 'hex');
-const verified = async () =>
-  verifyBundle({
-    ...(await exportLog()),
-    name: LOG_NAME,
-    publicKey: rawPublicKey(identities.log.publicKey),
-    sha256: (data) => new Uint8Array(createHash('sha256').update(data).digest()),
-    verifyEd25519: (key, message, signature) =>
-      verify(
-        null,
-        message,
-        createPublicKey({ key: Buffer.concat([spki, key]), format: 'der', type: 'spki' }),
-        signature,
-      ),
-  });
 
 describe('decisions', () => {
   test('two approvals at once: one decision, and the loser is told who won', async () => {
@@ -208,11 +44,11 @@ describe('decisions', () => {
 
   test('a dispatch gives a receipt that binds call, order and host; without an approval there is none', async () => {
     await submit('call_a');
-    expect((await dispatch('call_a')).refusal?.code).toBe('countersign.audit.lost');
+    expect((await append(dispatch('call_a'))).refusal?.code).toBe('countersign.audit.lost');
     await approve('call_a', 'ann');
-    const { receipt } = await dispatch('call_a');
-    expect(receipt).toMatchObject({ callId: 'call_a', orderId: 'ord_1', host: 'local', decidedBy: 'human' });
-    expect(receipt && verifyReceipt(receipt, identities.audit.publicKey)).toBe(true);
+    const { receipt } = await append(dispatch('call_a'));
+    expect(receipt).toMatchObject({ callId: 'call_a', orderId: 'ord_call_a', host: 'local', decidedBy: 'human' });
+    expect(receipt && verifyReceipt(receipt, suite.identities.audit.publicKey)).toBe(true);
   });
 
   test('a replay gets the first receipt; other content under the same id is refused', async () => {
@@ -239,7 +75,7 @@ describe('decisions', () => {
         orderId: 'ord_1',
         orderHost: 'local',
       },
-      'frozen',
+      'stale_freeze',
     ],
     [
       'another view',
@@ -274,7 +110,7 @@ describe('decisions', () => {
 describe('reading', () => {
   const payload = (callId: string, reader: string) =>
     new Promise<string>((resolve) =>
-      client.getPayload({ callId, reader }, (error, found) =>
+      audit.client.getPayload({ callId, reader }, (error, found) =>
         resolve(error ? `code ${error.code}` : Buffer.from(found.sealedPayload).toString()),
       ),
     );
@@ -282,7 +118,7 @@ describe('reading', () => {
   test('each reading of a payload is an entry, also two at once, and nobody reads without a name', async () => {
     await submit('call_a');
     const before = (await exportLog()).leaves.length;
-    expect(await Promise.all([payload('call_a', 'ann'), payload('call_a', 'ann')])).toEqual(['"sealed"', '"sealed"']);
+    expect(await Promise.all([payload('call_a', 'ann'), payload('call_a', 'ann')])).toEqual(['sealed', 'sealed']);
     expect(await payload('call_a', '')).toBe(`code ${status.INVALID_ARGUMENT}`);
     expect(await payload('call_zz', 'ann')).toBe(`code ${status.NOT_FOUND}`);
     expect((await exportLog()).leaves.length).toBe(before + 2);
@@ -301,7 +137,7 @@ describe('reading', () => {
   });
 
   test('a sender that ends its stream still gets every answer', async () => {
-    const own = client.append();
+    const own = audit.client.append();
     const ids: bigint[] = [];
     own.on('data', (reply: AppendReply) => ids.push(reply.requestId));
     const ended = new Promise((resolve) => own.on('end', resolve));
@@ -324,8 +160,8 @@ describe('the record', () => {
     const answered: string[] = [];
     const burst = Array.from({ length: 200 }, (_, at) => submit(`call_${at}`).then(() => answered.push(`call_${at}`)));
     await expect.poll(() => answered.length, { interval: 1 }).toBeGreaterThan(0);
-    await killService();
-    await startService();
+    await audit.kill();
+    await restart();
     for (const callId of answered) expect((await getCall(callId)).state).toBe('pending');
     await Promise.all(Array.from({ length: 200 }, (_, at) => submit(`call_${at}`)));
     const result = await verified();
@@ -335,7 +171,7 @@ describe('the record', () => {
   });
 
   test('requests that arrive together share one commit', async () => {
-    const database = new pg.Client({ connectionString: databaseUrl });
+    const database = new pg.Client({ connectionString: suite.databaseUrl });
     await database.connect();
     const versions = async () =>
       Number((await database.query<{ n: string }>('select count(distinct xmin::text) n from audit.entry')).rows[0]?.n);
@@ -348,7 +184,7 @@ describe('the record', () => {
 
   test('the writer role can neither change nor remove an entry, and triggers stop the owner', async () => {
     await submit('call_a');
-    const database = new pg.Client({ connectionString: databaseUrl });
+    const database = new pg.Client({ connectionString: suite.databaseUrl });
     await database.connect();
     await expect(database.query("update audit.entry set type = 'x'")).rejects.toThrow(/append-only/);
     await expect(database.query('truncate audit.entry')).rejects.toThrow(/append-only/);
@@ -366,38 +202,37 @@ describe('the record', () => {
   });
 
   test('a login of its own may serve with the rights of the writer role alone', async () => {
-    await killService();
-    const admin = new pg.Client({ connectionString: databaseUrl });
+    await audit.kill();
+    const admin = new pg.Client({ connectionString: suite.databaseUrl });
     await admin.connect();
     const login = `w_${randomUUID().replaceAll('-', '')}`;
     await admin.query(`create role ${login} login password 'test' in role countersign_writer`);
     await admin.end();
-    const url = new URL(databaseUrl);
+    const url = new URL(suite.databaseUrl);
     url.username = login;
     url.password = 'test';
-    await startService({ writerUrl: url.href });
+    await restart({ writerUrl: url.href });
     await submit('call_a');
     expect((await getCall('call_a')).state).toBe('pending');
   });
 
   test('a key that the roster does not hold is no start', async () => {
-    await killService();
-    const stranger = path.join(folder, 'stranger.json');
+    await audit.kill();
+    const stranger = path.join(suite.folder, 'stranger.json');
     writeFileSync(stranger, JSON.stringify(await createIdentity('log', 'log')), { mode: 0o600 });
-    await spawnService({ logIdentityFile: stranger });
-    const status = await new Promise((resolve) => child.once('exit', resolve));
-    expect(status).toBe(1);
+    const refused = await suite.spawn({ logIdentityFile: stranger });
+    expect(await refused.ended).toBe(1);
   });
 
   test('a writer that was taken over can commit nothing more and ends', async () => {
-    const database = new pg.Client({ connectionString: databaseUrl });
+    const database = new pg.Client({ connectionString: suite.databaseUrl });
     await database.connect();
     await database.query('update audit.head set epoch = epoch + 1');
     await database.end();
-    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const { ended } = audit;
     void submit('call_a');
     expect(await ended).toBe(1);
-    await startService();
+    await restart();
     expect((await exportLog()).leaves.length).toBe(1);
   });
 });

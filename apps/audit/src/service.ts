@@ -29,24 +29,11 @@ import { auditRoutes } from './routes/audit-routes.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
 import { Sequencer } from './sequencer/sequencer.ts';
+import { takeOver } from './sequencer/take-over.ts';
 
 /** Times of architecture.md: a checkpoint each second when something changed, a beat every three. */
 const CHECKPOINT_MS = 1_000;
 const BEAT_MS = 3_000;
-
-type HeadRow = { epoch: string; next_index: string; freeze_epoch: string; stack: Buffer[]; recorded_ms: string };
-
-/** Takes the log over: a higher epoch, so that whoever wrote before can commit nothing more. */
-async function takeOver(client: pg.Client) {
-  const { rows } = await client.query<HeadRow>(
-    'update audit.head set epoch = epoch + 1 returning epoch, next_index, freeze_epoch, stack, recorded_ms',
-  );
-  const row = rows[0];
-  if (!row)
-    throw new FaultError('the log has no head row; restore it from a backup', { code: 'countersign.audit.no_head' });
-  const head: TreeHead = { size: Number(row.next_index), stack: row.stack };
-  return { head, epoch: BigInt(row.epoch), freezeEpoch: BigInt(row.freeze_epoch), recordedMs: Number(row.recorded_ms) };
-}
 
 /** SECURITY: receipts and checkpoints under keys that the root does not vouch for would be refused by every host. */
 function checkRoster(roster: Roster, identity: Identity, logIdentity: Identity): void {
@@ -84,15 +71,26 @@ function beatOf(
   nats: NatsConnection,
   identity: Identity,
   now: () => number,
-  facts: () => { checkpoint: string; freezeEpoch: bigint },
+  facts: () => Omit<Beat, 'atMs'>,
 ): () => void {
   let sequence = BigInt(now());
   const subject = subjects.beat();
   return () => {
-    const beat = Beat.fromPartial({ ...facts(), atMs: BigInt(now()) });
+    const beat: Beat = { ...facts(), atMs: BigInt(now()) };
     sequence += 1n;
     const body = Beat.encode(beat).finish();
     nats.publish(subject, signEnvelope(identity, { kind: EnvelopeKind.BEAT, subject, body, nowMs: now(), sequence }));
+  };
+}
+
+/** What the beat says of frozen scopes and revoked orders. */
+function frozenFacts(sequencer: Sequencer): Omit<Beat, 'atMs' | 'checkpoint'> {
+  const freezes = [...sequencer.freezes.freezes.values()];
+  return {
+    freezeEpoch: sequencer.freezes.epoch,
+    frozenScopes: freezes.map((freeze) => freeze.scope),
+    stoppedScopes: freezes.filter((freeze) => freeze.stopRunning).map((freeze) => freeze.scope),
+    revokedOrders: sequencer.revokedOrders(),
   };
 }
 
@@ -150,7 +148,7 @@ export async function startAudit(
   const state = await takeOver(client);
   const options = { client, tenant: config.logName, receiptIdentity: identity, now, atStep, onFault: crash, ...state };
   const sequencer = new Sequencer(options);
-  if (state.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
+  if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
 
   const storeCheckpoint = checkpointStore(client, sequencer, checkpointOf, atStep);
@@ -163,7 +161,7 @@ export async function startAudit(
   });
   const beat = beatOf(nats, identity, now, () => ({
     checkpoint: checkpointOf(sequencer.head),
-    freezeEpoch: state.freezeEpoch,
+    ...frozenFacts(sequencer),
   }));
   const server = await serveGrpc({
     services: [
@@ -175,6 +173,7 @@ export async function startAudit(
           client,
           receiptIdentity: identity,
           checkpointOf,
+          publishBeat: beat,
           now,
           log: (error) => logger.error({ err: error }, 'a read failed'),
         }) as never,

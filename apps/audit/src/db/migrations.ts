@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
+import { FREEZE_MIGRATION } from './migration-freeze.ts';
 
 /** Entries in one partition: a multiple of 256, the width of a tile. */
 export const PARTITION_ENTRIES = 1_048_576;
@@ -142,6 +143,11 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0002_owner': {
     up: async (db: Kysely<unknown>) => {
       for (const part of [DOCUMENT_BASE, OWNER]) await sql.raw(part).execute(db);
+    },
+  },
+  '0003_freeze': {
+    up: async (db: Kysely<unknown>) => {
+      for (const part of FREEZE_MIGRATION) await sql.raw(part).execute(db);
     },
   },
 };

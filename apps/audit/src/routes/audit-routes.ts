@@ -15,6 +15,7 @@ import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCold } from '../sequencer/cold-state.ts';
 import type { Sequencer } from '../sequencer/sequencer.ts';
+import { freezeRoutes } from './freeze-routes.ts';
 
 /** Leaves in one message: 200 of the largest stay below the 8 MiB limit of a message. */
 const EXPORT_PAGE = 200;
@@ -29,6 +30,8 @@ export type RouteContext = {
   readonly client: pg.Client;
   readonly receiptIdentity: Identity;
   readonly checkpointOf: (head: TreeHead) => string;
+  /** Tells the hosts the present state at once. */
+  readonly publishBeat: () => void;
   readonly now: () => number;
   readonly log: (error: unknown) => void;
 };
@@ -136,6 +139,7 @@ const readEntry = (callId: string, reader: string, nowMs: number): AppendRequest
 /** The gRPC service of the record. */
 export function auditRoutes(context: RouteContext): AuditServer {
   return {
+    ...freezeRoutes(context),
     append: (stream) => {
       let waiting = 0;
       let ended = false;

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto';
 import { type AuditEntry, appendLeaf, canonicalEntryBytes, leafHash, type TreeHead } from '@countersign/merkle';
-import { AppendRefusal, AppendReply, type AppendRequest, EntryDraft } from '@countersign/protocol';
-import type { Batch, DocumentRow, EntryRow } from './batch.ts';
+import { AppendRefusal, AppendReply, AppendRequest, EntryDraft } from '@countersign/protocol';
+import { changeFreeze, type FreezeChange, type FreezeState } from '../freeze/freeze-state.ts';
+import type { GrantMemory } from '../grants/grant-memory.ts';
+import type { Batch, DocumentRow, EntryRow, FreezeRow } from './batch.ts';
 import type { CallMemory } from './call-memory.ts';
 import { receiptOf } from './call-receipt.ts';
 import { readBody } from './check-request.ts';
-import type { ColdState } from './cold-state.ts';
+import { type ColdState, knownDocument } from './cold-state.ts';
 import { judge } from './judge.ts';
 import type { SequencerOptions } from './sequencer.ts';
 
@@ -15,9 +17,16 @@ const hex = (data: Uint8Array): string => Buffer.from(data).toString('hex');
 /** Identity of a draft for replays: everything but the time at which the sender wrote it. */
 const draftHash = (draft: EntryDraft): Uint8Array => sha256(EntryDraft.encode({ ...draft, emittedMs: 0n }).finish());
 
+export type BuilderOptions = Pick<SequencerOptions, 'epoch' | 'tenant' | 'receiptIdentity'>;
+/** The log before a batch. */
+export type LogState = { readonly head: TreeHead; readonly recordedMs: number; readonly freezes: FreezeState };
+
+const refusal = (requestId: bigint, code: string, message: string): AppendReply =>
+  AppendReply.fromPartial({ requestId, refusal: { code: `countersign.audit.${code}`, message } });
+
 /** Builds one batch; `cold` holds everything the requests touch and is moved forward as they are accepted. */
 export class BatchBuilder {
-  readonly #options: SequencerOptions;
+  readonly #options: BuilderOptions;
   readonly #cold: ColdState;
   readonly #first: number;
   readonly #recordedMs: number;
@@ -26,33 +35,53 @@ export class BatchBuilder {
   readonly #calls = new Map<string, CallMemory>();
   readonly #payloads = new Map<string, { callId: string; payload: Uint8Array; result: Uint8Array }>();
   readonly #documents = new Map<string, DocumentRow>();
+  readonly #freezeRows: FreezeRow[] = [];
+  #freezes: FreezeState;
 
-  constructor(options: SequencerOptions, cold: ColdState, head: TreeHead, recordedMs: number) {
+  constructor(options: BuilderOptions, cold: ColdState, before: LogState) {
     this.#options = options;
     this.#cold = cold;
-    this.#first = head.size;
-    this.#head = head;
-    this.#recordedMs = recordedMs;
+    this.#first = before.head.size;
+    this.#head = before.head;
+    this.#recordedMs = before.recordedMs;
+    this.#freezes = before.freezes;
+  }
+
+  /** What is frozen after the batch. */
+  get freezes(): FreezeState {
+    return this.#freezes;
   }
 
   /** Judges a request and, when it may be recorded, adds it whole. */
   add(request: AppendRequest): AppendReply {
     const replayed = this.#replay(request);
     if (replayed) return replayed;
-    const refuse = (refusal: AppendRefusal) => AppendReply.fromPartial({ requestId: request.requestId, refusal });
     const judged = judge(request, {
       call: (callId) => this.#calls.get(callId) ?? this.#cold.calls.get(callId),
-      documentVersion: (kind, key) => this.#cold.documents.get(`${kind}/${key}`) ?? 0n,
-      hasEntry: (id) => this.#cold.entries.has(id),
-      freezeEpoch: this.#options.freezeEpoch,
+      document: (kind, key) => this.#cold.documents.get(`${kind}/${key}`),
+      freezes: this.#freezes,
       nowMs: this.#recordedMs,
     });
-    if (!judged.ok) return refuse(judged.refusal);
+    if (!judged.ok) return AppendReply.fromPartial({ requestId: request.requestId, refusal: judged.refusal });
     const built = this.#build(request);
-    if (typeof built === 'string') {
-      return refuse(AppendRefusal.fromPartial({ code: 'countersign.audit.invalid', message: built }));
-    }
+    if (typeof built === 'string') return refusal(request.requestId, 'invalid', built);
     this.#accept(request, built, judged.calls);
+    for (const grant of judged.grants) this.#keepGrant(grant);
+    return this.#reply(request, built.rows, false);
+  }
+
+  /** Changes what is frozen; every request after it in this batch meets the new state. */
+  changeFreeze(change: FreezeChange): AppendReply {
+    const step = changeFreeze(this.#freezes, change, this.#recordedMs);
+    if (!step.ok) return refusal(0n, step.error.code, step.error.message);
+    const { entry, state } = step.value;
+    if (!entry) return AppendReply.fromPartial({ replayed: true });
+    const request = AppendRequest.fromPartial({ entries: [entry] });
+    const built = this.#build(request);
+    if (typeof built === 'string') return refusal(0n, 'invalid', built);
+    this.#accept(request, built, new Map());
+    this.#freezes = state;
+    this.#freezeRows.push({ change, epoch: state.epoch });
     return this.#reply(request, built.rows, false);
   }
 
@@ -66,6 +95,8 @@ export class BatchBuilder {
       calls: [...this.#calls.values()],
       payloads: [...this.#payloads.values()],
       documents: [...this.#documents.values()],
+      freezeEpoch: this.#freezes.epoch,
+      freezes: this.#freezeRows,
     };
   }
 
@@ -78,14 +109,14 @@ export class BatchBuilder {
     });
     if (!same) {
       const call = this.#cold.calls.get(request.entries[0]?.callId ?? '');
-      const refusal = AppendRefusal.fromPartial({
+      const conflict = AppendRefusal.fromPartial({
         code: 'countersign.audit.conflict',
         message: 'an entry with the same id and other content is in the log',
         state: call?.record.state ?? '',
         winner: call?.record.decidedByName ?? '',
         winnerKind: call?.record.decidedBy ?? '',
       });
-      return AppendReply.fromPartial({ requestId: request.requestId, refusal });
+      return AppendReply.fromPartial({ requestId: request.requestId, refusal: conflict });
     }
     const rows = request.entries.flatMap((draft, at) => {
       const first = known[at];
@@ -159,13 +190,20 @@ export class BatchBuilder {
       };
       this.#calls.set(callId, { record: call.record, decision: decision ?? call.decision });
     }
-    for (const draft of request.documents) {
-      const name = `${draft.kind}/${draft.key}`;
-      const version = draft.expectedVersion + 1n;
-      const base = this.#documents.get(name)?.base ?? draft.expectedVersion;
-      this.#documents.set(name, { kind: draft.kind, key: draft.key, base, version, value: draft.value });
-      this.#cold.documents.set(name, version);
-    }
+    for (const { kind, key, value } of request.documents) this.#keepDocument(kind, key, value);
+  }
+
+  #keepDocument(kind: string, key: string, value: Uint8Array): void {
+    const name = `${kind}/${key}`;
+    const known = this.#cold.documents.get(name)?.version ?? 0n;
+    const version = known + 1n;
+    const base = this.#documents.get(name)?.base ?? known;
+    this.#documents.set(name, { kind, key, base, version, value });
+    this.#cold.documents.set(name, knownDocument(name, version, JSON.parse(new TextDecoder().decode(value))));
+  }
+
+  #keepGrant(grant: GrantMemory): void {
+    this.#keepDocument('grant', grant.id, new TextEncoder().encode(JSON.stringify(grant)));
   }
 
   /** INVARIANT: a sealed call is written once, with its first entry; a result only with a transition. */

@@ -1,6 +1,7 @@
 import type { TreeHead } from '@countersign/merkle';
 import { CallRecord } from '@countersign/protocol';
 import type pg from 'pg';
+import type { FreezeChange } from '../freeze/freeze-state.ts';
 import type { CallMemory } from './call-memory.ts';
 
 /** An entry as it is written. */
@@ -26,6 +27,9 @@ export type DocumentRow = {
   readonly value: Uint8Array;
 };
 
+/** A freeze change that was accepted, and the epoch after it. */
+export type FreezeRow = { readonly change: FreezeChange; readonly epoch: bigint };
+
 /** Everything of one commit. */
 export type Batch = {
   readonly epoch: bigint;
@@ -36,9 +40,16 @@ export type Batch = {
   readonly calls: readonly CallMemory[];
   readonly payloads: readonly { callId: string; payload: Uint8Array; result: Uint8Array }[];
   readonly documents: readonly DocumentRow[];
+  readonly freezeEpoch: bigint;
+  readonly freezes: readonly FreezeRow[];
 };
 
 const bytes = (value: Uint8Array): Buffer => Buffer.from(value);
+
+function describeFreeze({ change, epoch }: FreezeRow): object {
+  if (change.kind !== 'confirm') return { ...change, epoch: String(epoch) };
+  return { ...change, epoch: String(change.epoch) };
+}
 
 /** Writes a batch in one round trip and one commit. Rejects when the fence or a row count is not as expected. */
 export async function commitBatch(client: pg.Client, batch: Batch): Promise<void> {
@@ -47,6 +58,8 @@ export async function commitBatch(client: pg.Client, batch: Batch): Promise<void
     first: batch.first,
     next: batch.head.size,
     recorded_ms: batch.recordedMs,
+    freeze_epoch: String(batch.freezeEpoch),
+    freezes: batch.freezes.map(describeFreeze),
     entries: batch.entries.map((row) => ({
       id: row.id,
       i: row.index,

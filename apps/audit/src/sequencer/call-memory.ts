@@ -27,6 +27,7 @@ export function newCall(draft: CallDraft, recordedMs: number): CallMemory {
     principal: draft.principal,
     canonicalEnvelope: draft.canonicalEnvelope,
     traceparent: draft.traceparent,
+    ancestorSessionIds: draft.ancestorSessionIds,
     receivedMs: BigInt(recordedMs),
     updatedMs: BigInt(recordedMs),
   });

@@ -10,7 +10,13 @@ const MAX_ENTRIES = 32;
 const MAX_ID = 256;
 const MAX_ENTRY_ID = 512;
 const MAX_DOCUMENTS = 32;
+/** Documents that a decision may name, its session's ancestors among them. */
+const MAX_EXPECTED = 64;
 const MAX_DOCUMENT_BYTES = 262_144;
+/** Depth of a tree of sessions. */
+const MAX_ANCESTORS = 32;
+/** INVARIANT: only the record itself says these. */
+const OWN_TYPES: ReadonlySet<string> = new Set(['freeze.set', 'freeze.cleared', 'freeze.confirmed', 'checkpoint']);
 
 type Body = { readonly [key: string]: unknown };
 
@@ -74,8 +80,25 @@ function checkEntry(draft: EntryDraft): string | undefined {
     return `stream of \`${draft.id}\` is empty, too long or not plain text`;
   if (!isKey(draft.callId)) return `call id of \`${draft.id}\` is too long or not plain text`;
   if (!isKey(draft.type)) return `type of \`${draft.id}\` is too long or not plain text`;
+  if (OWN_TYPES.has(draft.type)) return `\`${draft.type}\` is not for a sender to append`;
   const body = readBody(draft);
   return typeof body === 'string' ? body : undefined;
+}
+
+/** Why what a decision stands on is not well named. */
+function checkBasis(request: AppendRequest): string | undefined {
+  const { expected, grants, grantBounds, sessionId, call } = request;
+  if (expected.length > MAX_EXPECTED || !expected.every(({ kind, key }) => isKey(kind) && isKey(key)))
+    return `a request names at most ${MAX_EXPECTED} documents, as plain text`;
+  if (grants.length > MAX_DOCUMENTS || !grants.every((grant) => isKey(grant)))
+    return `a request names at most ${MAX_DOCUMENTS} grants, as plain text`;
+  if (grantBounds && !(isKey(grantBounds.sessionId) && grantBounds.expiresAtMs <= BigInt(Number.MAX_SAFE_INTEGER)))
+    return 'bounds of a grant are a session id and a time in milliseconds';
+  if (!isKey(sessionId)) return 'session id is too long or not plain text';
+  const ancestors = call?.ancestorSessionIds ?? [];
+  if (ancestors.length > MAX_ANCESTORS || !ancestors.every((id) => id !== '' && isKey(id)))
+    return `a session has at most ${MAX_ANCESTORS} ancestors, as plain text`;
+  return undefined;
 }
 
 /**
@@ -98,11 +121,8 @@ export function checkRequest(request: AppendRequest): string | undefined {
     return 'a request changes each document once';
   if (new Set(entries.map(({ callId }) => callId).filter((callId) => callId !== '')).size > 1)
     return 'a request is about one call';
-  if (request.expected.length > MAX_DOCUMENTS || !request.expected.every(({ kind, key }) => isKey(kind) && isKey(key)))
-    return `a request names at most ${MAX_DOCUMENTS} documents, as plain text`;
-  if (request.grants.length > MAX_DOCUMENTS || !request.grants.every((grant) => isKey(grant)))
-    return `a request names at most ${MAX_DOCUMENTS} grants, as plain text`;
-  if (!isKey(request.sessionId)) return 'session id is too long or not plain text';
+  const wrong = checkBasis(request);
+  if (wrong !== undefined) return wrong;
   if (call && !(isCallId(call.callId) && isKey(call.agent) && isKey(call.sessionId)))
     return 'call id, agent or session id is empty, too long or not plain text';
   if (request.sealedResult.length > 0 && entries.every((draft) => draft.toState === ''))

@@ -1,5 +1,6 @@
 import { CallRecord } from '@countersign/protocol';
 import type pg from 'pg';
+import type { GrantMemory } from '../grants/grant-memory.ts';
 import type { CallMemory, DecisionEntry } from './call-memory.ts';
 
 /** First receipt of an entry that is already in the log. */
@@ -17,12 +18,19 @@ export type ColdKeys = {
   readonly streams: readonly string[];
   readonly documents: readonly string[];
 };
+/** What the sequencer needs to know of a document. */
+export type KnownDocument = {
+  readonly version: bigint;
+  /** Parent of a session; empty for a root. */
+  readonly parent?: string;
+  readonly grant?: GrantMemory;
+};
 export type ColdState = {
   readonly calls: Map<string, CallMemory>;
   readonly entries: Map<string, KnownEntry>;
   readonly streams: Map<string, { seq: number; leaf: string }>;
   /** By `kind/key`. */
-  readonly documents: Map<string, bigint>;
+  readonly documents: Map<string, KnownDocument>;
 };
 
 const LOAD = `
@@ -31,7 +39,8 @@ union all select 'entry', entry_id, log_index, recorded_ms, leaf_hash, draft_has
 union all select 'stream', s.name, e.stream_seq, null, k.leaf_hash, null, null from unnest($3::text[]) as s(name)
   cross join lateral (select stream_seq, log_index from audit.entry where stream = s.name order by stream_seq desc limit 1) e
   join audit.entry_key k on k.log_index = e.log_index
-union all select 'document', kind || '/' || key, version, null, null, null, null from audit.document where kind || '/' || key = any($4)`;
+union all select 'document', kind || '/' || key, version, null, null, null,
+  case kind when 'grant' then value when 'session' then jsonb_build_object('parent', value->'parent') end from audit.document where kind || '/' || key = any($4)`;
 
 type Row = {
   what: string;
@@ -40,8 +49,16 @@ type Row = {
   b: string | null;
   x: Buffer | null;
   y: Buffer | null;
-  d: DecisionEntry | null;
+  d: DecisionEntry | GrantMemory | { readonly parent: unknown } | null;
 };
+
+/** What a stored document tells; `facts` are its value, or the part of it that is read. */
+export function knownDocument(name: string, version: bigint, facts: unknown): KnownDocument {
+  if (name.startsWith('grant/')) return { version, grant: facts as GrantMemory };
+  if (!name.startsWith('session/')) return { version };
+  const { parent } = facts as { parent?: unknown };
+  return { version, parent: typeof parent === 'string' ? parent : '' };
+}
 
 /** Reads what is asked for in one round trip. */
 export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<ColdState> {
@@ -53,8 +70,10 @@ export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<C
   });
   for (const row of rows) {
     const x = row.x ?? Buffer.alloc(0);
-    if (row.what === 'call') found.calls.set(row.key, { record: CallRecord.decode(x), decision: row.d ?? undefined });
-    else if (row.what === 'entry') {
+    if (row.what === 'call') {
+      const decision = (row.d as DecisionEntry | null) ?? undefined;
+      found.calls.set(row.key, { record: CallRecord.decode(x), decision });
+    } else if (row.what === 'entry') {
       found.entries.set(row.key, {
         index: Number(row.a),
         leafHash: x,
@@ -62,7 +81,7 @@ export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<C
         recordedMs: Number(row.b),
       });
     } else if (row.what === 'stream') found.streams.set(row.key, { seq: Number(row.a), leaf: x.toString('hex') });
-    else found.documents.set(row.key, BigInt(row.a ?? 0));
+    else found.documents.set(row.key, knownDocument(row.key, BigInt(row.a ?? 0), row.d));
   }
   return found;
 }

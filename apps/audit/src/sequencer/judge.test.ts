@@ -1,12 +1,18 @@
 import { AppendRequest } from '@countersign/protocol';
 import { expect, test } from 'vitest';
-import { grantEntry, type JudgeView, judge } from './judge.ts';
+import { emptyFreezeState } from '../freeze/freeze-state.ts';
+import { newGrant } from '../grants/grant-memory.ts';
+import { type JudgeView, judge } from './judge.ts';
 
 const view = (more: Partial<JudgeView> = {}): JudgeView => ({
   call: () => undefined,
-  documentVersion: () => 3n,
-  hasEntry: (id) => id === grantEntry('grt_live', 'created'),
-  freezeEpoch: 0n,
+  document: (kind, key) => {
+    if (kind !== 'grant') return { version: 3n };
+    const grant = newGrant(key, undefined, 1);
+    if (key === 'grt_live') return { version: 1n, grant };
+    return key === 'grt_ended' ? { version: 2n, grant: { ...grant, state: 'ended' } } : undefined;
+  },
+  freezes: emptyFreezeState,
   nowMs: 1,
   ...more,
 });
@@ -41,5 +47,5 @@ test('a grant that was never made cannot be used', () => {
 });
 
 test('a revoked grant cannot be used', () => {
-  expect(codeOf({ grants: ['grt_live'] }, view({ hasEntry: () => true }))).toBe('countersign.audit.stale_grants');
+  expect(codeOf({ grants: ['grt_ended'] })).toBe('countersign.audit.stale_grants');
 });

@@ -1,118 +1,46 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { passEachStep } from '@countersign/kernel';
-import { emptyTree, type TreeHead } from '@countersign/merkle';
-import { AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
-import { usePostgres } from '@countersign/testing';
+import { emptyTree } from '@countersign/merkle';
+import { AppendRequest, CallRecord, createIdentity, openIdentity } from '@countersign/protocol';
 import { Kysely, PostgresDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { connectWriter, migrate } from '../db/connection.ts';
+import { describe, expect, test, vi } from 'vitest';
+import { session as changed, entry, json, received, text } from '../../test/drafts.ts';
+import { useSequencer } from '../../test/use-sequencer.ts';
+import { migrate } from '../db/connection.ts';
 import { MIGRATIONS, PARTITION_ENTRIES } from '../db/migrations.ts';
-import { Sequencer } from './sequencer.ts';
+import { emptyFreezeState } from '../freeze/freeze-state.ts';
+import { BatchBuilder } from './batch-builder.ts';
 
-const postgres = usePostgres();
-const json = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
-const text = (value: string) => new TextEncoder().encode(value);
-let databaseUrl = '';
-let writer: pg.Client;
-let owner: pg.Client;
-let sequencer: Sequencer;
-let faults: unknown[] = [];
-
-beforeEach(async () => {
-  const name = `t_${randomUUID().replaceAll('-', '')}`;
-  const admin = new pg.Client({ connectionString: postgres().url });
-  await admin.connect();
-  await admin.query(`create database ${name}`);
-  await admin.end();
-  databaseUrl = postgres().url.replace(/\/postgres$/, `/${name}`);
-  await migrate(databaseUrl);
-  owner = new pg.Client({ connectionString: databaseUrl });
-  await owner.connect();
-  faults = [];
-  writer = await connectWriter(databaseUrl, (error) => faults.push(error));
-  await open(emptyTree);
-});
-
-afterEach(async () => {
-  await writer.end();
-  await owner.end();
-});
-
-async function open(head: TreeHead): Promise<void> {
-  sequencer = new Sequencer({
-    client: writer,
-    tenant: 'test',
-    epoch: 0n,
-    head,
-    freezeEpoch: 0n,
-    recordedMs: 0,
-    receiptIdentity: await openIdentity(await createIdentity('audit', 'audit')),
-    now: () => 1_000,
-    atStep: passEachStep,
-    onFault: (error) => faults.push(error),
-  });
-}
-
-type Draft = Partial<Parameters<typeof AppendRequest.fromPartial>[0] & object>;
-/** Appends, and fails the test instead of waiting for ever when the commit fails. */
-async function append(request: Draft) {
-  const reply = sequencer.append(AppendRequest.fromPartial(request));
-  const fault = expect.poll(() => faults.length, { timeout: 5_000, interval: 5 }).toBeGreaterThan(0);
-  return Promise.race([
-    reply,
-    fault.then(
-      () => Promise.reject(faults[0]),
-      () => reply,
-    ),
-  ]);
-}
-
-const entry = (callId: string, type: string, toState = '', body: object = {}, attempt = '1') => ({
-  id: `ent_${callId}_${type}_${attempt}`,
-  type,
-  stream: callId,
-  emittedMs: 1n,
-  callId,
-  body: json(body),
-  toState,
-});
-const received = (callId: string, sessionId = 'ses_1') => ({
-  call: { callId, agent: 'sample', sessionId, host: 'local', tool: 'bash', sealedPayload: text('sealed') },
-  entries: [entry(callId, 'call.received', 'received')],
-});
+const bench = useSequencer();
+const { append, count } = bench;
+const session = (version: bigint, value: Uint8Array) => changed(version, value, randomUUID());
 const decision = (callId: string, effect: string, toState: string) => ({
   entries: [entry(callId, 'decision', toState, { decision: { effect } })],
   decidedBy: 'rule',
   decidedByName: 'r1',
 });
-const session = (version: bigint, value: Uint8Array, id = randomUUID()) => ({
-  entries: [{ id, type: 'session.changed', stream: 'ses_1', emittedMs: 1n, callId: '', body: json({}), toState: '' }],
-  documents: [{ kind: 'session', key: 'ses_1', value, expectedVersion: version }],
-});
-const count = async (query: string) => Number((await owner.query<{ n: string }>(query)).rows[0]?.n);
 
 describe('group commit', () => {
   test('what waits is one commit and one transaction, whatever its number of requests', async () => {
     const replies = await Promise.all(Array.from({ length: 100 }, (_, at) => append(received(`call_${at}`))));
     expect(replies.every((reply) => reply.refusal === undefined)).toBe(true);
-    expect(sequencer.commits).toBe(1);
+    expect(bench.sequencer.commits).toBe(1);
     expect(await count('select count(distinct xmin::text) n from audit.entry')).toBe(1);
   });
 
   test('a batch costs one flush of the write-ahead log and two round trips, however many receipts it gives', async () => {
     await append(received('call_warm'));
     const flushes = async () => {
-      await writer.query('select pg_stat_force_next_flush()');
-      await writer.query('select 1');
-      const seen = await writer.query<{ n: string }>(
+      await bench.writer.query('select pg_stat_force_next_flush()');
+      await bench.writer.query('select 1');
+      const seen = await bench.writer.query<{ n: string }>(
         "select sum(fsyncs) n from pg_stat_get_backend_io(pg_backend_pid()) where object = 'wal'",
       );
       return Number(seen.rows[0]?.n);
     };
     const before = await flushes();
-    const queries = vi.spyOn(writer, 'query');
+    const queries = vi.spyOn(bench.writer, 'query');
     await Promise.all(Array.from({ length: 64 }, (_, at) => append(received(`call_${at}`))));
     const roundTrips = queries.mock.calls.length;
     queries.mockRestore();
@@ -121,23 +49,23 @@ describe('group commit', () => {
 
   test('more than 500 entries are split at 500', async () => {
     await Promise.all(Array.from({ length: 501 }, (_, at) => append(received(`call_${at}`))));
-    expect(sequencer.commits).toBe(2);
+    expect(bench.sequencer.commits).toBe(2);
     expect(await count('select count(*) n from audit.entry')).toBe(501);
   });
 
   test('a refused request costs no commit', async () => {
     expect((await append(decision('call_zz', 'allow', 'approved'))).refusal?.code).toBe('countersign.audit.not_found');
-    expect(sequencer.commits).toBe(0);
+    expect(bench.sequencer.commits).toBe(0);
   });
 
   test('the log goes on past the end of a partition', async () => {
     const size = PARTITION_ENTRIES - 1;
     const stack = Array.from({ length: size.toString(2).replaceAll('0', '').length }, () => randomBytes(32));
-    await owner.query('update audit.head set next_index = $1, stack = $2', [size, stack]);
-    await open({ size, stack });
+    await bench.owner.query('update audit.head set next_index = $1, stack = $2', [size, stack]);
+    await bench.reopen({ size, stack });
     for (const callId of ['call_a', 'call_b']) expect((await append(received(callId))).refusal).toBeUndefined();
     expect(await count('select max(log_index) n from audit.entry')).toBe(PARTITION_ENTRIES);
-    await expect(owner.query('delete from audit.entry_p1')).rejects.toThrow(/append-only/);
+    await expect(bench.owner.query('delete from audit.entry_p1')).rejects.toThrow(/append-only/);
   });
 });
 
@@ -146,7 +74,7 @@ describe('a sender cannot stop the record', () => {
   test.each([
     ['a call id with a NUL', received('call_\0')],
     ['a call id of 8,000 characters', received(long)],
-    ['a session id of 8,000 characters', received('call_a', long)],
+    ['a session id of 8,000 characters', received('call_a', { sessionId: long })],
     ['a stream with a NUL', { entries: [{ ...entry('', 'audit.read'), stream: 'a\0' }] }],
     ['an entry without an id', { entries: [{ ...entry('', 'audit.read'), stream: 'audit', id: '' }] }],
     ['a document that is not JSON', session(0n, text('{'))],
@@ -156,13 +84,13 @@ describe('a sender cannot stop the record', () => {
     ['a document nested without end', session(0n, text(`{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}`))],
     [
       'the same document twice',
-      { ...session(0n, json({})), documents: [1, 2].flatMap(() => session(0n, json({})).documents) },
+      { ...session(0n, json({})), documents: [1, 2].flatMap(() => session(0n, json({})).documents ?? []) },
     ],
   ])('%s is refused as invalid and the next request is recorded', async (_name, request) => {
     const reply = await append(request);
     expect(reply.refusal?.code).toBe('countersign.audit.invalid');
     expect((await append(received('call_good'))).refusal).toBeUndefined();
-    expect(faults).toEqual([]);
+    expect(bench.faults).toEqual([]);
   });
 
   test('a document changed twice in one commit has its second value and version', async () => {
@@ -172,9 +100,9 @@ describe('a sender cannot stop the record', () => {
       append(session(1n, json({ step: 3 }))),
     ]);
     expect(replies.map((reply) => reply.refusal?.code)).toEqual([undefined, undefined, 'countersign.audit.conflict']);
-    const { rows } = await owner.query('select version, value from audit.document');
+    const { rows } = await bench.owner.query('select version, value from audit.document');
     expect(rows).toEqual([{ version: '2', value: { step: 2 } }]);
-    expect(sequencer.commits).toBe(1);
+    expect(bench.sequencer.commits).toBe(1);
   });
 });
 
@@ -228,7 +156,7 @@ describe('payloads', () => {
   const dispatched = () =>
     append({ entries: [entry('call_a', 'dispatch.sent', 'dispatched')], orderId: 'ord_1', orderHost: 'local' });
   const ran = () => append({ entries: [entry('call_a', 'exec.started', 'running')], sealedResult: text('result') });
-  const kept = async () => (await owner.query('select sealed_payload, sealed_result from audit.payload')).rows;
+  const kept = async () => (await bench.owner.query('select sealed_payload, sealed_result from audit.payload')).rows;
   const expected = [{ sealed_payload: Buffer.from('sealed'), sealed_result: Buffer.from('result') }];
 
   test('a later request replaces neither the sealed call nor the result', async () => {
@@ -243,23 +171,46 @@ describe('payloads', () => {
   test('within one commit neither', async () => {
     await Promise.all([append(received('call_a')), decided(), dispatched(), ran(), append(forged)]);
     expect(await kept()).toEqual(expected);
-    expect(sequencer.commits).toBe(1);
+    expect(bench.sequencer.commits).toBe(1);
   });
 });
 
+/** A log with a call and a session, written into the tables of the first version. */
+async function writeAsFirstVersion(url: string): Promise<void> {
+  const cold = { calls: new Map(), entries: new Map(), streams: new Map(), documents: new Map() };
+  const receiptIdentity = await openIdentity(await createIdentity('audit', 'audit'));
+  const log = { head: emptyTree, recordedMs: 1_000, freezes: emptyFreezeState };
+  const building = new BatchBuilder({ epoch: 0n, tenant: 'test', receiptIdentity }, cold, log);
+  building.add(AppendRequest.fromPartial(received('call_a')));
+  building.add(AppendRequest.fromPartial(changed(0n, json({ step: 1 }), 'ent_1')));
+  const { entries, calls, head } = building.batch();
+  const old = new pg.Client({ connectionString: url });
+  await old.connect();
+  for (const row of entries) {
+    const columns = [row.index, row.stream, row.seq, row.type, row.callId, row.recordedMs, row.leaf];
+    await old.query('insert into audit.entry values ($1, $2, $3, $4, $5, $6, $7)', columns);
+    const key = [row.id, row.index, row.leafHash, row.draftHash, row.recordedMs];
+    await old.query('insert into audit.entry_key values ($1, $2, $3, $4, $5)', key);
+  }
+  for (const { record } of calls) {
+    const row = [record.callId, record.agent, record.sessionId, record.state, CallRecord.encode(record).finish()];
+    await old.query('insert into audit.call values ($1, $2, $3, $4, 1000, $5)', row);
+  }
+  await old.query("insert into audit.document values ('session', 'ses_1', 1, '{}')");
+  await old.query('update audit.head set next_index = $1, stack = $2, recorded_ms = 1000', [head.size, head.stack]);
+  await old.end();
+}
+
 describe('rights', () => {
   test('a log from before the record had an owner of its own goes on after the migration', async () => {
-    await owner.query(`create database old_${databaseUrl.split('/').at(-1)}`);
-    const url = databaseUrl.replace(/\/(t_\w+)$/, '/old_$1');
+    await bench.owner.query(`create database old_${bench.databaseUrl.split('/').at(-1)}`);
+    const url = bench.databaseUrl.replace(/\/(t_\w+)$/, '/old_$1');
     const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: url }) }) });
     const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
     expect((await migrator.migrateTo('0001_log')).error).toBeUndefined();
-    await writer.end();
-    writer = await connectWriter(url, (error) => faults.push(error));
-    await open(emptyTree);
-    await append(received('call_a'));
-    await append(session(0n, json({ step: 1 })));
+    await writeAsFirstVersion(url);
     await migrate(url);
+    await bench.moveTo(url);
     const replies = [await append(received('call_a')), await append(received('call_b'))];
     expect(replies.map(({ replayed, refusal }) => [replayed, refusal])).toEqual([
       [true, undefined],
@@ -270,8 +221,8 @@ describe('rights', () => {
   });
 
   test('everything in the schema belongs to a role without login, and new partitions do', async () => {
-    await writer.query('select audit.add_partition(1)');
-    const { rows } = await owner.query(
+    await bench.writer.query('select audit.add_partition(1)');
+    const { rows } = await bench.owner.query(
       "select distinct pg_get_userbyid(relowner) as owner, rolcanlogin, rolsuper from pg_class join pg_roles r on r.oid = relowner where relnamespace = 'audit'::regnamespace and relkind in ('r', 'p')",
     );
     expect(rows).toEqual([{ owner: 'countersign_owner', rolcanlogin: false, rolsuper: false }]);

@@ -1,14 +1,16 @@
 import type { AtStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
-import { AppendRefusal, AppendReply, type AppendRequest, type Identity } from '@countersign/protocol';
+import { AppendRefusal, AppendReply, AppendRequest, type Identity } from '@countersign/protocol';
 import type pg from 'pg';
 import { PARTITION_ENTRIES } from '../db/migrations.ts';
+import type { FreezeChange, FreezeState } from '../freeze/freeze-state.ts';
+import type { Revocations } from '../freeze/revocations.ts';
+import { grantsOf } from '../grants/judge-grants.ts';
 import type { AuditStep } from './audit-step.ts';
 import { commitBatch } from './batch.ts';
-import { BatchBuilder } from './batch-builder.ts';
+import { BatchBuilder, type LogState } from './batch-builder.ts';
 import { checkRequest, weightOf } from './check-request.ts';
 import { loadCold } from './cold-state.ts';
-import { grantEntry } from './judge.ts';
 
 const MAX_BATCH_ENTRIES = 500;
 const MAX_BATCH_BYTES = 16 * 1_048_576;
@@ -18,6 +20,8 @@ const MAX_WAITING_BYTES = 256 * 1_048_576;
 
 type Waiting = {
   readonly request: AppendRequest;
+  /** Set instead of entries: the builder makes the entry, because the change gets its epoch in order. */
+  readonly freeze?: FreezeChange;
   readonly bytes: number;
   readonly resolve: (reply: AppendReply) => void;
 };
@@ -26,9 +30,9 @@ export type SequencerOptions = {
   readonly client: pg.Client;
   readonly tenant: string;
   readonly epoch: bigint;
-  readonly head: TreeHead;
-  readonly freezeEpoch: bigint;
-  readonly recordedMs: number;
+  /** The log as it was taken over. */
+  readonly log: LogState;
+  readonly revocations: Revocations;
   readonly receiptIdentity: Identity;
   readonly now: () => number;
   readonly atStep: AtStep<AuditStep>;
@@ -51,8 +55,7 @@ export class Sequencer {
   #waitingBytes = 0;
   /** Partitions below this number are there. */
   #partitions = 0;
-  #head: TreeHead;
-  #recordedMs: number;
+  #log: LogState;
   #running = false;
   #failed = false;
   /** Commits so far; a count that tests assert. */
@@ -60,13 +63,22 @@ export class Sequencer {
 
   constructor(options: SequencerOptions) {
     this.#options = options;
-    this.#head = options.head;
-    this.#recordedMs = options.recordedMs;
+    this.#log = options.log;
   }
 
   /** Tree head over everything committed. */
   get head(): TreeHead {
-    return this.#head;
+    return this.#log.head;
+  }
+
+  /** What is frozen, as committed. */
+  get freezes(): FreezeState {
+    return this.#log.freezes;
+  }
+
+  /** Orders that must not start. */
+  revokedOrders(): string[] {
+    return this.#options.revocations.list(this.#options.now());
   }
 
   /** Records a request or tells why not. Never rejects; does not answer any more after a fault. */
@@ -77,9 +89,21 @@ export class Sequencer {
     const wrong = checkRequest(request);
     if (wrong !== undefined) return refused(request, 'invalid', wrong);
     this.#options.atStep('append.received');
+    return this.#wait({ request, bytes });
+  }
+
+  /**
+   * Changes what is frozen, in order with the appends: those after it meet the new state. Answers like `append`; `replayed`
+   * when nothing had to change.
+   */
+  changeFreeze(freeze: FreezeChange): Promise<AppendReply> {
+    return this.#wait({ request: AppendRequest.fromPartial({}), freeze, bytes: 0 });
+  }
+
+  #wait(item: Omit<Waiting, 'resolve'>): Promise<AppendReply> {
     return new Promise((resolve) => {
-      this.#waiting.push({ request, bytes, resolve });
-      this.#waitingBytes += bytes;
+      this.#waiting.push({ ...item, resolve });
+      this.#waitingBytes += item.bytes;
       if (!this.#running) void this.#run();
     });
   }
@@ -119,7 +143,7 @@ export class Sequencer {
   /** Makes the partitions that entries up to `size` need; a statement of its own only at a partition's first entry. */
   async #makePartitions(size: number): Promise<void> {
     const needed = Math.ceil(size / PARTITION_ENTRIES);
-    for (let n = Math.max(this.#partitions, Math.floor(this.#head.size / PARTITION_ENTRIES)); n < needed; n += 1)
+    for (let n = Math.max(this.#partitions, Math.floor(this.#log.head.size / PARTITION_ENTRIES)); n < needed; n += 1)
       await this.#options.client.query('select audit.add_partition($1)', [n]);
     this.#partitions = needed;
   }
@@ -130,22 +154,23 @@ export class Sequencer {
     const drafts = requests.flatMap((request) => request.entries);
     const cold = await loadCold(this.#options.client, {
       calls: [...new Set(drafts.map((draft) => draft.callId).filter((id) => id !== ''))],
-      entries: [
-        ...drafts.map((draft) => draft.id),
-        ...requests.flatMap(({ grants }) =>
-          grants.flatMap((grant) => [grantEntry(grant, 'created'), grantEntry(grant, 'ended')]),
-        ),
+      entries: drafts.map((draft) => draft.id),
+      streams: [
+        ...new Set([...drafts.map((draft) => draft.stream), ...(taken.some(({ freeze }) => freeze) ? ['freeze'] : [])]),
       ],
-      streams: [...new Set(drafts.map((draft) => draft.stream))],
       documents: requests.flatMap((request) => [
         ...request.documents.map((draft) => `${draft.kind}/${draft.key}`),
         ...request.expected.map(({ kind, key }) => `${kind}/${key}`),
         ...(request.sessionVersion === 0n ? [] : [`session/${request.sessionId}`]),
+        ...grantsOf(request).map((id) => `grant/${id}`),
       ]),
     });
     this.#options.atStep('batch.loaded');
-    const building = new BatchBuilder(this.#options, cold, this.#head, Math.max(this.#recordedMs, this.#options.now()));
-    const replies = requests.map((request) => building.add(request));
+    const recordedMs = Math.max(this.#log.recordedMs, this.#options.now());
+    const building = new BatchBuilder(this.#options, cold, { ...this.#log, recordedMs });
+    const replies = taken.map(({ request, freeze }) =>
+      freeze ? building.changeFreeze(freeze) : building.add(request),
+    );
     const batch = building.batch();
     if (batch.entries.length > 0) {
       await this.#makePartitions(batch.head.size);
@@ -153,8 +178,8 @@ export class Sequencer {
       await commitBatch(this.#options.client, batch);
       this.#options.atStep('batch.committed');
       this.commits += 1;
-      this.#head = batch.head;
-      this.#recordedMs = batch.recordedMs;
+      this.#log = { head: batch.head, recordedMs: batch.recordedMs, freezes: building.freezes };
+      for (const { record } of batch.calls) this.#options.revocations.note(record);
     }
     taken.forEach(({ resolve }, at) => {
       const reply = replies[at];

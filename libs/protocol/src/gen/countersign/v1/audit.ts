@@ -58,17 +58,29 @@ export interface CallDraft {
   /** Canonical envelope bytes that the call digest covers. */
   canonicalEnvelope: Uint8Array;
   traceparent: string;
+  /** Ancestors of the session, from its parent to the root; a freeze of any of them holds the call. */
+  ancestorSessionIds: string[];
 }
 
 /** Update of a projected document, in the same transaction. */
 export interface DocumentDraft {
-  /** `member session policy rule trust request grants`. */
+  /** `member session policy rule trust request grants`. Documents of kind `grant` are written by the sequencer alone. */
   kind: string;
   key: string;
   /** JSON object. */
   value: Uint8Array;
   /** Version it replaces; 0 creates. A mismatch refuses the whole request. */
   expectedVersion: bigint;
+}
+
+/** Bounds of a new grant, in the request that holds its `grant.created`; the sequencer keeps to them. */
+export interface GrantBounds {
+  /** Session whose calls it may decide; empty for any. */
+  sessionId: string;
+  /** 0 for no end. */
+  expiresAtMs: bigint;
+  /** Uses it allows; 0 for any number. */
+  maxUses: number;
 }
 
 export interface AppendRequest {
@@ -100,10 +112,14 @@ export interface AppendRequest {
   orderExpiresAtMs: bigint;
   /** Reason text for the call's row (masked). */
   reason: string;
-  /** Documents that the decision was made on, beside the session. Another version refuses the request as `stale_session`, `stale_grants` or `stale_policy`. */
+  /** Documents that the decision was made on, beside the session; with `session_version` every ancestor of the session is among them (kind `session`; a session document names its parent in `parent`). Another version refuses the request as `stale_session`, `stale_grants` or `stale_policy`. */
   expected: DocumentVersion[];
-  /** Grants that the decision used. One that was never made, or has ended, refuses the request as `stale_grants`. */
+  /** Grants that the decision used: each was made by an entry `ent_<grant>_grant.created_1` and ends once, by `ent_<grant>_grant.ended_1` (type `grant.revoked` or `grant.expired`). One that was never made, has ended, is past its time or its uses, or is of another session refuses the request as `stale_grants`. */
   grants: string[];
+  /** With `grant.created`; absent for a grant without bounds. */
+  grantBounds:
+    | GrantBounds
+    | undefined;
   /** Set with a `dispatched` transition: SHA-256 of the order's terms, bound by the receipt. */
   termsDigest: Uint8Array;
 }
@@ -124,7 +140,7 @@ export interface EntryReceipt {
 
 /** Why a request was not recorded. */
 export interface AppendRefusal {
-  /** `countersign.audit.<specific>`: `lost`, `stale_session`, `frozen`, `stale_view`, `conflict`, `invalid`, `not_found`. */
+  /** `countersign.audit.<specific>`: `lost`, `stale_session`, `stale_freeze`, `frozen`, `stale_grants`, `stale_policy`, `stale_view`, `conflict`, `invalid`, `not_found`, `busy`. */
   code: string;
   message: string;
   /** Present state of the call. */
@@ -185,6 +201,7 @@ export interface CallRecord {
   sealedResult: Uint8Array;
   /** SHA-256 of the terms of its order; empty until it was dispatched. */
   termsDigest: Uint8Array;
+  ancestorSessionIds: string[];
 }
 
 export interface ListCallsRequest {
@@ -238,6 +255,61 @@ export interface GetCheckpointReply {
 
 export interface GetReceiptRequest {
   callId: string;
+}
+
+/** One frozen scope. */
+export interface Freeze {
+  /** `all`, `host:<id>`, `agent:<id>` or `session:<id>`; a session's freeze holds its descendants as well. */
+  scope: string;
+  /** Freeze epoch that it began with. */
+  epoch: bigint;
+  reason: string;
+  /** Person who froze. */
+  subject: string;
+  /** Running work in the scope is stopped, too. */
+  stopRunning: boolean;
+  setMs: bigint;
+}
+
+/** The newest epoch that a host acts on. */
+export interface FreezeConfirmation {
+  host: string;
+  epoch: bigint;
+  /** Commands that still run there. */
+  running: number;
+  confirmedMs: bigint;
+}
+
+export interface FreezeState {
+  /** Rises with every freeze and every clearing. */
+  epoch: bigint;
+  freezes: Freeze[];
+  confirmations: FreezeConfirmation[];
+  /** Enrolled hosts that have not confirmed this epoch. */
+  unconfirmedHosts: string[];
+}
+
+export interface SetFreezeRequest {
+  scope: string;
+  /** Masked text. */
+  reason: string;
+  subject: string;
+  stopRunning: boolean;
+}
+
+export interface ClearFreezeRequest {
+  scope: string;
+  reason: string;
+  subject: string;
+}
+
+export interface GetFreezeRequest {
+}
+
+export interface ConfirmFreezeRequest {
+  host: string;
+  epoch: bigint;
+  running: number;
 }
 
 export interface ExportRequest {
@@ -446,6 +518,7 @@ function createBaseCallDraft(): CallDraft {
     sealedPayload: new Uint8Array(0),
     canonicalEnvelope: new Uint8Array(0),
     traceparent: "",
+    ancestorSessionIds: [],
   };
 }
 
@@ -495,6 +568,9 @@ export const CallDraft: MessageFns<CallDraft> = {
     }
     if (message.traceparent !== "") {
       writer.uint32(114).string(message.traceparent);
+    }
+    for (const v of message.ancestorSessionIds) {
+      writer.uint32(122).string(v!);
     }
     return writer;
   },
@@ -624,6 +700,14 @@ export const CallDraft: MessageFns<CallDraft> = {
             message.traceparent = reader.string();
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.ancestorSessionIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -676,6 +760,11 @@ export const CallDraft: MessageFns<CallDraft> = {
         ? bytesFromBase64(object.canonical_envelope)
         : new Uint8Array(0),
       traceparent: isSet(object.traceparent) ? globalThis.String(object.traceparent) : "",
+      ancestorSessionIds: globalThis.Array.isArray(object?.ancestorSessionIds)
+        ? object.ancestorSessionIds.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.ancestor_session_ids)
+        ? object.ancestor_session_ids.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -723,6 +812,9 @@ export const CallDraft: MessageFns<CallDraft> = {
     if (message.traceparent !== "") {
       obj.traceparent = message.traceparent;
     }
+    if (message.ancestorSessionIds?.length) {
+      obj.ancestorSessionIds = message.ancestorSessionIds;
+    }
     return obj;
   },
 
@@ -747,6 +839,7 @@ export const CallDraft: MessageFns<CallDraft> = {
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.canonicalEnvelope = object.canonicalEnvelope ?? new Uint8Array(0);
     message.traceparent = object.traceparent ?? "";
+    message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
     return message;
   },
 };
@@ -877,6 +970,124 @@ export const DocumentDraft: MessageFns<DocumentDraft> = {
   },
 };
 
+function createBaseGrantBounds(): GrantBounds {
+  return { sessionId: "", expiresAtMs: 0n, maxUses: 0 };
+}
+
+export const GrantBounds: MessageFns<GrantBounds> = {
+  encode(message: GrantBounds, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    if (message.expiresAtMs !== 0n) {
+      if (BigInt.asUintN(64, message.expiresAtMs) !== message.expiresAtMs) {
+        throw new globalThis.Error("value provided for field message.expiresAtMs of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.expiresAtMs);
+    }
+    if (message.maxUses !== 0) {
+      writer.uint32(24).uint32(message.maxUses);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GrantBounds {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGrantBounds();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.expiresAtMs = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.maxUses = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): GrantBounds {
+    return {
+      sessionId: isSet(object.sessionId)
+        ? globalThis.String(object.sessionId)
+        : isSet(object.session_id)
+        ? globalThis.String(object.session_id)
+        : "",
+      expiresAtMs: isSet(object.expiresAtMs)
+        ? BigInt(object.expiresAtMs)
+        : isSet(object.expires_at_ms)
+        ? BigInt(object.expires_at_ms)
+        : 0n,
+      maxUses: isSet(object.maxUses)
+        ? globalThis.Number(object.maxUses)
+        : isSet(object.max_uses)
+        ? globalThis.Number(object.max_uses)
+        : 0,
+    };
+  },
+
+  toJSON(message: GrantBounds): unknown {
+    const obj: any = {};
+    if (message.sessionId !== "") {
+      obj.sessionId = message.sessionId;
+    }
+    if (message.expiresAtMs !== 0n) {
+      obj.expiresAtMs = message.expiresAtMs.toString();
+    }
+    if (message.maxUses !== 0) {
+      obj.maxUses = Math.round(message.maxUses);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<GrantBounds>): GrantBounds {
+    return GrantBounds.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GrantBounds>): GrantBounds {
+    const message = createBaseGrantBounds();
+    message.sessionId = object.sessionId ?? "";
+    message.expiresAtMs = (object.expiresAtMs !== undefined && object.expiresAtMs !== null)
+      ? BigInt(object.expiresAtMs)
+      : 0n;
+    message.maxUses = object.maxUses ?? 0;
+    return message;
+  },
+};
+
 function createBaseAppendRequest(): AppendRequest {
   return {
     requestId: 0n,
@@ -898,6 +1109,7 @@ function createBaseAppendRequest(): AppendRequest {
     reason: "",
     expected: [],
     grants: [],
+    grantBounds: undefined,
     termsDigest: new Uint8Array(0),
   };
 }
@@ -972,6 +1184,9 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     }
     for (const v of message.grants) {
       writer.uint32(250).string(v!);
+    }
+    if (message.grantBounds !== undefined) {
+      GrantBounds.encode(message.grantBounds, writer.uint32(266).fork()).join();
     }
     if (message.termsDigest.length !== 0) {
       writer.uint32(258).bytes(message.termsDigest);
@@ -1144,6 +1359,14 @@ export const AppendRequest: MessageFns<AppendRequest> = {
             message.grants.push(reader.string());
             continue;
           }
+          case 33: {
+            if (tag !== 266) {
+              break;
+            }
+
+            message.grantBounds = GrantBounds.decode(reader, reader.uint32());
+            continue;
+          }
           case 32: {
             if (tag !== 258) {
               break;
@@ -1239,6 +1462,11 @@ export const AppendRequest: MessageFns<AppendRequest> = {
       grants: globalThis.Array.isArray(object?.grants)
         ? object.grants.map((e: any) => globalThis.String(e))
         : [],
+      grantBounds: isSet(object.grantBounds)
+        ? GrantBounds.fromJSON(object.grantBounds)
+        : isSet(object.grant_bounds)
+        ? GrantBounds.fromJSON(object.grant_bounds)
+        : undefined,
       termsDigest: isSet(object.termsDigest)
         ? bytesFromBase64(object.termsDigest)
         : isSet(object.terms_digest)
@@ -1306,6 +1534,9 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     if (message.grants?.length) {
       obj.grants = message.grants;
     }
+    if (message.grantBounds !== undefined) {
+      obj.grantBounds = GrantBounds.toJSON(message.grantBounds);
+    }
     if (message.termsDigest.length !== 0) {
       obj.termsDigest = base64FromBytes(message.termsDigest);
     }
@@ -1342,6 +1573,9 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     message.reason = object.reason ?? "";
     message.expected = object.expected?.map((e) => DocumentVersion.fromPartial(e)) || [];
     message.grants = object.grants?.map((e) => e) || [];
+    message.grantBounds = (object.grantBounds !== undefined && object.grantBounds !== null)
+      ? GrantBounds.fromPartial(object.grantBounds)
+      : undefined;
     message.termsDigest = object.termsDigest ?? new Uint8Array(0);
     return message;
   },
@@ -2008,6 +2242,7 @@ function createBaseCallRecord(): CallRecord {
     sealedPayload: new Uint8Array(0),
     sealedResult: new Uint8Array(0),
     termsDigest: new Uint8Array(0),
+    ancestorSessionIds: [],
   };
 }
 
@@ -2108,6 +2343,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     }
     if (message.termsDigest.length !== 0) {
       writer.uint32(322).bytes(message.termsDigest);
+    }
+    for (const v of message.ancestorSessionIds) {
+      writer.uint32(226).string(v!);
     }
     return writer;
   },
@@ -2349,6 +2587,14 @@ export const CallRecord: MessageFns<CallRecord> = {
             message.termsDigest = reader.bytes();
             continue;
           }
+          case 28: {
+            if (tag !== 226) {
+              break;
+            }
+
+            message.ancestorSessionIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2459,6 +2705,11 @@ export const CallRecord: MessageFns<CallRecord> = {
         : isSet(object.terms_digest)
         ? bytesFromBase64(object.terms_digest)
         : new Uint8Array(0),
+      ancestorSessionIds: globalThis.Array.isArray(object?.ancestorSessionIds)
+        ? object.ancestorSessionIds.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.ancestor_session_ids)
+        ? object.ancestor_session_ids.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -2548,6 +2799,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     if (message.termsDigest.length !== 0) {
       obj.termsDigest = base64FromBytes(message.termsDigest);
     }
+    if (message.ancestorSessionIds?.length) {
+      obj.ancestorSessionIds = message.ancestorSessionIds;
+    }
     return obj;
   },
 
@@ -2590,6 +2844,7 @@ export const CallRecord: MessageFns<CallRecord> = {
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
     message.termsDigest = object.termsDigest ?? new Uint8Array(0);
+    message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
     return message;
   },
 };
@@ -3458,6 +3713,798 @@ export const GetReceiptRequest: MessageFns<GetReceiptRequest> = {
   },
 };
 
+function createBaseFreeze(): Freeze {
+  return { scope: "", epoch: 0n, reason: "", subject: "", stopRunning: false, setMs: 0n };
+}
+
+export const Freeze: MessageFns<Freeze> = {
+  encode(message: Freeze, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.scope !== "") {
+      writer.uint32(10).string(message.scope);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asUintN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.epoch);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.subject !== "") {
+      writer.uint32(34).string(message.subject);
+    }
+    if (message.stopRunning !== false) {
+      writer.uint32(40).bool(message.stopRunning);
+    }
+    if (message.setMs !== 0n) {
+      if (BigInt.asUintN(64, message.setMs) !== message.setMs) {
+        throw new globalThis.Error("value provided for field message.setMs of type uint64 too large");
+      }
+      writer.uint32(48).uint64(message.setMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Freeze {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFreeze();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.scope = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.epoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.subject = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.stopRunning = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.setMs = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Freeze {
+    return {
+      scope: isSet(object.scope) ? globalThis.String(object.scope) : "",
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      subject: isSet(object.subject) ? globalThis.String(object.subject) : "",
+      stopRunning: isSet(object.stopRunning)
+        ? globalThis.Boolean(object.stopRunning)
+        : isSet(object.stop_running)
+        ? globalThis.Boolean(object.stop_running)
+        : false,
+      setMs: isSet(object.setMs) ? BigInt(object.setMs) : isSet(object.set_ms) ? BigInt(object.set_ms) : 0n,
+    };
+  },
+
+  toJSON(message: Freeze): unknown {
+    const obj: any = {};
+    if (message.scope !== "") {
+      obj.scope = message.scope;
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    if (message.subject !== "") {
+      obj.subject = message.subject;
+    }
+    if (message.stopRunning !== false) {
+      obj.stopRunning = message.stopRunning;
+    }
+    if (message.setMs !== 0n) {
+      obj.setMs = message.setMs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<Freeze>): Freeze {
+    return Freeze.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Freeze>): Freeze {
+    const message = createBaseFreeze();
+    message.scope = object.scope ?? "";
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.reason = object.reason ?? "";
+    message.subject = object.subject ?? "";
+    message.stopRunning = object.stopRunning ?? false;
+    message.setMs = (object.setMs !== undefined && object.setMs !== null) ? BigInt(object.setMs) : 0n;
+    return message;
+  },
+};
+
+function createBaseFreezeConfirmation(): FreezeConfirmation {
+  return { host: "", epoch: 0n, running: 0, confirmedMs: 0n };
+}
+
+export const FreezeConfirmation: MessageFns<FreezeConfirmation> = {
+  encode(message: FreezeConfirmation, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.host !== "") {
+      writer.uint32(10).string(message.host);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asUintN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.epoch);
+    }
+    if (message.running !== 0) {
+      writer.uint32(24).uint32(message.running);
+    }
+    if (message.confirmedMs !== 0n) {
+      if (BigInt.asUintN(64, message.confirmedMs) !== message.confirmedMs) {
+        throw new globalThis.Error("value provided for field message.confirmedMs of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.confirmedMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FreezeConfirmation {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFreezeConfirmation();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.host = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.epoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.running = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.confirmedMs = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): FreezeConfirmation {
+    return {
+      host: isSet(object.host) ? globalThis.String(object.host) : "",
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      running: isSet(object.running) ? globalThis.Number(object.running) : 0,
+      confirmedMs: isSet(object.confirmedMs)
+        ? BigInt(object.confirmedMs)
+        : isSet(object.confirmed_ms)
+        ? BigInt(object.confirmed_ms)
+        : 0n,
+    };
+  },
+
+  toJSON(message: FreezeConfirmation): unknown {
+    const obj: any = {};
+    if (message.host !== "") {
+      obj.host = message.host;
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.running !== 0) {
+      obj.running = Math.round(message.running);
+    }
+    if (message.confirmedMs !== 0n) {
+      obj.confirmedMs = message.confirmedMs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<FreezeConfirmation>): FreezeConfirmation {
+    return FreezeConfirmation.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FreezeConfirmation>): FreezeConfirmation {
+    const message = createBaseFreezeConfirmation();
+    message.host = object.host ?? "";
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.running = object.running ?? 0;
+    message.confirmedMs = (object.confirmedMs !== undefined && object.confirmedMs !== null)
+      ? BigInt(object.confirmedMs)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseFreezeState(): FreezeState {
+  return { epoch: 0n, freezes: [], confirmations: [], unconfirmedHosts: [] };
+}
+
+export const FreezeState: MessageFns<FreezeState> = {
+  encode(message: FreezeState, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.epoch !== 0n) {
+      if (BigInt.asUintN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.epoch);
+    }
+    for (const v of message.freezes) {
+      Freeze.encode(v!, writer.uint32(18).fork()).join();
+    }
+    for (const v of message.confirmations) {
+      FreezeConfirmation.encode(v!, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.unconfirmedHosts) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FreezeState {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFreezeState();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.epoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.freezes.push(Freeze.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.confirmations.push(FreezeConfirmation.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.unconfirmedHosts.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): FreezeState {
+    return {
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      freezes: globalThis.Array.isArray(object?.freezes) ? object.freezes.map((e: any) => Freeze.fromJSON(e)) : [],
+      confirmations: globalThis.Array.isArray(object?.confirmations)
+        ? object.confirmations.map((e: any) => FreezeConfirmation.fromJSON(e))
+        : [],
+      unconfirmedHosts: globalThis.Array.isArray(object?.unconfirmedHosts)
+        ? object.unconfirmedHosts.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.unconfirmed_hosts)
+        ? object.unconfirmed_hosts.map((e: any) => globalThis.String(e))
+        : [],
+    };
+  },
+
+  toJSON(message: FreezeState): unknown {
+    const obj: any = {};
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.freezes?.length) {
+      obj.freezes = message.freezes.map((e) => Freeze.toJSON(e));
+    }
+    if (message.confirmations?.length) {
+      obj.confirmations = message.confirmations.map((e) => FreezeConfirmation.toJSON(e));
+    }
+    if (message.unconfirmedHosts?.length) {
+      obj.unconfirmedHosts = message.unconfirmedHosts;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<FreezeState>): FreezeState {
+    return FreezeState.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FreezeState>): FreezeState {
+    const message = createBaseFreezeState();
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.freezes = object.freezes?.map((e) => Freeze.fromPartial(e)) || [];
+    message.confirmations = object.confirmations?.map((e) => FreezeConfirmation.fromPartial(e)) || [];
+    message.unconfirmedHosts = object.unconfirmedHosts?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseSetFreezeRequest(): SetFreezeRequest {
+  return { scope: "", reason: "", subject: "", stopRunning: false };
+}
+
+export const SetFreezeRequest: MessageFns<SetFreezeRequest> = {
+  encode(message: SetFreezeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.scope !== "") {
+      writer.uint32(10).string(message.scope);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.subject !== "") {
+      writer.uint32(26).string(message.subject);
+    }
+    if (message.stopRunning !== false) {
+      writer.uint32(32).bool(message.stopRunning);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetFreezeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetFreezeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.scope = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.subject = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.stopRunning = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): SetFreezeRequest {
+    return {
+      scope: isSet(object.scope) ? globalThis.String(object.scope) : "",
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      subject: isSet(object.subject) ? globalThis.String(object.subject) : "",
+      stopRunning: isSet(object.stopRunning)
+        ? globalThis.Boolean(object.stopRunning)
+        : isSet(object.stop_running)
+        ? globalThis.Boolean(object.stop_running)
+        : false,
+    };
+  },
+
+  toJSON(message: SetFreezeRequest): unknown {
+    const obj: any = {};
+    if (message.scope !== "") {
+      obj.scope = message.scope;
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    if (message.subject !== "") {
+      obj.subject = message.subject;
+    }
+    if (message.stopRunning !== false) {
+      obj.stopRunning = message.stopRunning;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<SetFreezeRequest>): SetFreezeRequest {
+    return SetFreezeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetFreezeRequest>): SetFreezeRequest {
+    const message = createBaseSetFreezeRequest();
+    message.scope = object.scope ?? "";
+    message.reason = object.reason ?? "";
+    message.subject = object.subject ?? "";
+    message.stopRunning = object.stopRunning ?? false;
+    return message;
+  },
+};
+
+function createBaseClearFreezeRequest(): ClearFreezeRequest {
+  return { scope: "", reason: "", subject: "" };
+}
+
+export const ClearFreezeRequest: MessageFns<ClearFreezeRequest> = {
+  encode(message: ClearFreezeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.scope !== "") {
+      writer.uint32(10).string(message.scope);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.subject !== "") {
+      writer.uint32(26).string(message.subject);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ClearFreezeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseClearFreezeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.scope = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.subject = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ClearFreezeRequest {
+    return {
+      scope: isSet(object.scope) ? globalThis.String(object.scope) : "",
+      reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      subject: isSet(object.subject) ? globalThis.String(object.subject) : "",
+    };
+  },
+
+  toJSON(message: ClearFreezeRequest): unknown {
+    const obj: any = {};
+    if (message.scope !== "") {
+      obj.scope = message.scope;
+    }
+    if (message.reason !== "") {
+      obj.reason = message.reason;
+    }
+    if (message.subject !== "") {
+      obj.subject = message.subject;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ClearFreezeRequest>): ClearFreezeRequest {
+    return ClearFreezeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ClearFreezeRequest>): ClearFreezeRequest {
+    const message = createBaseClearFreezeRequest();
+    message.scope = object.scope ?? "";
+    message.reason = object.reason ?? "";
+    message.subject = object.subject ?? "";
+    return message;
+  },
+};
+
+function createBaseGetFreezeRequest(): GetFreezeRequest {
+  return {};
+}
+
+export const GetFreezeRequest: MessageFns<GetFreezeRequest> = {
+  encode(_: GetFreezeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetFreezeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetFreezeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(_: any): GetFreezeRequest {
+    return {};
+  },
+
+  toJSON(_: GetFreezeRequest): unknown {
+    const obj: any = {};
+    return obj;
+  },
+
+  create(base?: DeepPartial<GetFreezeRequest>): GetFreezeRequest {
+    return GetFreezeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<GetFreezeRequest>): GetFreezeRequest {
+    const message = createBaseGetFreezeRequest();
+    return message;
+  },
+};
+
+function createBaseConfirmFreezeRequest(): ConfirmFreezeRequest {
+  return { host: "", epoch: 0n, running: 0 };
+}
+
+export const ConfirmFreezeRequest: MessageFns<ConfirmFreezeRequest> = {
+  encode(message: ConfirmFreezeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.host !== "") {
+      writer.uint32(10).string(message.host);
+    }
+    if (message.epoch !== 0n) {
+      if (BigInt.asUintN(64, message.epoch) !== message.epoch) {
+        throw new globalThis.Error("value provided for field message.epoch of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.epoch);
+    }
+    if (message.running !== 0) {
+      writer.uint32(24).uint32(message.running);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmFreezeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmFreezeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.host = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.epoch = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.running = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ConfirmFreezeRequest {
+    return {
+      host: isSet(object.host) ? globalThis.String(object.host) : "",
+      epoch: isSet(object.epoch) ? BigInt(object.epoch) : 0n,
+      running: isSet(object.running) ? globalThis.Number(object.running) : 0,
+    };
+  },
+
+  toJSON(message: ConfirmFreezeRequest): unknown {
+    const obj: any = {};
+    if (message.host !== "") {
+      obj.host = message.host;
+    }
+    if (message.epoch !== 0n) {
+      obj.epoch = message.epoch.toString();
+    }
+    if (message.running !== 0) {
+      obj.running = Math.round(message.running);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ConfirmFreezeRequest>): ConfirmFreezeRequest {
+    return ConfirmFreezeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ConfirmFreezeRequest>): ConfirmFreezeRequest {
+    const message = createBaseConfirmFreezeRequest();
+    message.host = object.host ?? "";
+    message.epoch = (object.epoch !== undefined && object.epoch !== null) ? BigInt(object.epoch) : 0n;
+    message.running = object.running ?? 0;
+    return message;
+  },
+};
+
 function createBaseExportRequest(): ExportRequest {
   return {};
 }
@@ -3668,6 +4715,46 @@ export const AuditService = {
     responseSerialize: (value: Receipt): Buffer => Buffer.from(Receipt.encode(value).finish()),
     responseDeserialize: (value: Buffer): Receipt => Receipt.decode(value),
   },
+  /** Freezes a scope: nothing in it is approved, dispatched or handed over from the next commit on. The same freeze again is answered with the present state. */
+  setFreeze: {
+    path: "/countersign.v1.Audit/SetFreeze" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SetFreezeRequest): Buffer => Buffer.from(SetFreezeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SetFreezeRequest => SetFreezeRequest.decode(value),
+    responseSerialize: (value: FreezeState): Buffer => Buffer.from(FreezeState.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FreezeState => FreezeState.decode(value),
+  },
+  /** Lifts the freeze of exactly this scope. NOT_FOUND when it is not frozen. */
+  clearFreeze: {
+    path: "/countersign.v1.Audit/ClearFreeze" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ClearFreezeRequest): Buffer => Buffer.from(ClearFreezeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ClearFreezeRequest => ClearFreezeRequest.decode(value),
+    responseSerialize: (value: FreezeState): Buffer => Buffer.from(FreezeState.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FreezeState => FreezeState.decode(value),
+  },
+  /** What is frozen, and which hosts have confirmed. */
+  getFreeze: {
+    path: "/countersign.v1.Audit/GetFreeze" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetFreezeRequest): Buffer => Buffer.from(GetFreezeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetFreezeRequest => GetFreezeRequest.decode(value),
+    responseSerialize: (value: FreezeState): Buffer => Buffer.from(FreezeState.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FreezeState => FreezeState.decode(value),
+  },
+  /** Records that a host acts on this freeze epoch. */
+  confirmFreeze: {
+    path: "/countersign.v1.Audit/ConfirmFreeze" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ConfirmFreezeRequest): Buffer => Buffer.from(ConfirmFreezeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ConfirmFreezeRequest => ConfirmFreezeRequest.decode(value),
+    responseSerialize: (value: FreezeState): Buffer => Buffer.from(FreezeState.encode(value).finish()),
+    responseDeserialize: (value: Buffer): FreezeState => FreezeState.decode(value),
+  },
   /** Every leaf in index order, then the checkpoint that covers them. */
   export: {
     path: "/countersign.v1.Audit/Export" as const,
@@ -3695,6 +4782,14 @@ export interface AuditServer extends UntypedServiceImplementation {
   getCheckpoint: handleUnaryCall<GetCheckpointRequest, GetCheckpointReply>;
   /** Receipt of a dispatched call, for the sweep. NOT_FOUND when nothing was dispatched. */
   getReceipt: handleUnaryCall<GetReceiptRequest, Receipt>;
+  /** Freezes a scope: nothing in it is approved, dispatched or handed over from the next commit on. The same freeze again is answered with the present state. */
+  setFreeze: handleUnaryCall<SetFreezeRequest, FreezeState>;
+  /** Lifts the freeze of exactly this scope. NOT_FOUND when it is not frozen. */
+  clearFreeze: handleUnaryCall<ClearFreezeRequest, FreezeState>;
+  /** What is frozen, and which hosts have confirmed. */
+  getFreeze: handleUnaryCall<GetFreezeRequest, FreezeState>;
+  /** Records that a host acts on this freeze epoch. */
+  confirmFreeze: handleUnaryCall<ConfirmFreezeRequest, FreezeState>;
   /** Every leaf in index order, then the checkpoint that covers them. */
   export: handleServerStreamingCall<ExportRequest, ExportChunk>;
 }
@@ -3799,6 +4894,70 @@ export interface AuditClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Receipt) => void,
+  ): ClientUnaryCall;
+  /** Freezes a scope: nothing in it is approved, dispatched or handed over from the next commit on. The same freeze again is answered with the present state. */
+  setFreeze(
+    request: SetFreezeRequest,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  setFreeze(
+    request: SetFreezeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  setFreeze(
+    request: SetFreezeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  /** Lifts the freeze of exactly this scope. NOT_FOUND when it is not frozen. */
+  clearFreeze(
+    request: ClearFreezeRequest,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  clearFreeze(
+    request: ClearFreezeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  clearFreeze(
+    request: ClearFreezeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  /** What is frozen, and which hosts have confirmed. */
+  getFreeze(
+    request: GetFreezeRequest,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  getFreeze(
+    request: GetFreezeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  getFreeze(
+    request: GetFreezeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  /** Records that a host acts on this freeze epoch. */
+  confirmFreeze(
+    request: ConfirmFreezeRequest,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  confirmFreeze(
+    request: ConfirmFreezeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  confirmFreeze(
+    request: ConfirmFreezeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: FreezeState) => void,
   ): ClientUnaryCall;
   /** Every leaf in index order, then the checkpoint that covers them. */
   export(request: ExportRequest, options?: Partial<CallOptions>): ClientReadableStream<ExportChunk>;

@@ -237,9 +237,13 @@ export interface Beat {
   /** C2SP signed note of the newest checkpoint. */
   checkpoint: string;
   freezeEpoch: bigint;
+  /** `all`, `host:<id>`, `agent:<id>`, `session:<id>`: nothing in them is started. */
   frozenScopes: string[];
+  /** Orders that must not start and are to be stopped; listed until they expire or end. */
   revokedOrders: string[];
   atMs: bigint;
+  /** Frozen scopes in which running work is stopped as well. */
+  stoppedScopes: string[];
 }
 
 function createBaseReceipt(): Receipt {
@@ -3205,7 +3209,7 @@ export const Heartbeat: MessageFns<Heartbeat> = {
 };
 
 function createBaseBeat(): Beat {
-  return { checkpoint: "", freezeEpoch: 0n, frozenScopes: [], revokedOrders: [], atMs: 0n };
+  return { checkpoint: "", freezeEpoch: 0n, frozenScopes: [], revokedOrders: [], atMs: 0n, stoppedScopes: [] };
 }
 
 export const Beat: MessageFns<Beat> = {
@@ -3230,6 +3234,9 @@ export const Beat: MessageFns<Beat> = {
         throw new globalThis.Error("value provided for field message.atMs of type uint64 too large");
       }
       writer.uint32(40).uint64(message.atMs);
+    }
+    for (const v of message.stoppedScopes) {
+      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -3287,6 +3294,14 @@ export const Beat: MessageFns<Beat> = {
             message.atMs = reader.uint64() as bigint;
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.stoppedScopes.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3318,6 +3333,11 @@ export const Beat: MessageFns<Beat> = {
         ? object.revoked_orders.map((e: any) => globalThis.String(e))
         : [],
       atMs: isSet(object.atMs) ? BigInt(object.atMs) : isSet(object.at_ms) ? BigInt(object.at_ms) : 0n,
+      stoppedScopes: globalThis.Array.isArray(object?.stoppedScopes)
+        ? object.stoppedScopes.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.stopped_scopes)
+        ? object.stopped_scopes.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -3338,6 +3358,9 @@ export const Beat: MessageFns<Beat> = {
     if (message.atMs !== 0n) {
       obj.atMs = message.atMs.toString();
     }
+    if (message.stoppedScopes?.length) {
+      obj.stoppedScopes = message.stoppedScopes;
+    }
     return obj;
   },
 
@@ -3353,6 +3376,7 @@ export const Beat: MessageFns<Beat> = {
     message.frozenScopes = object.frozenScopes?.map((e) => e) || [];
     message.revokedOrders = object.revokedOrders?.map((e) => e) || [];
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
+    message.stoppedScopes = object.stoppedScopes?.map((e) => e) || [];
     return message;
   },
 };

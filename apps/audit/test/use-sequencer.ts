@@ -1,0 +1,113 @@
+import { passEachStep } from '@countersign/kernel';
+import type { TreeHead } from '@countersign/merkle';
+import { type AppendReply, AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
+import { usePostgres } from '@countersign/testing';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import { connectWriter } from '../src/db/connection.ts';
+import { Sequencer } from '../src/sequencer/sequencer.ts';
+import { takeOver } from '../src/sequencer/take-over.ts';
+import type { Draft } from './drafts.ts';
+import { emptyDatabase, newDatabase } from './new-database.ts';
+
+/** A sequencer on a database of its own, for each test. */
+export type SequencerBench = {
+  readonly databaseUrl: string;
+  readonly sequencer: Sequencer;
+  readonly writer: pg.Client;
+  readonly owner: pg.Client;
+  /** What the sequencer would have ended the process for. */
+  readonly faults: unknown[];
+  /** Milliseconds; the sequencer's clock. */
+  nowMs: number;
+  /** Opens the log anew, as a restart does; `head` instead of the one found. */
+  readonly reopen: (head?: TreeHead) => Promise<void>;
+  /** Moves writer and sequencer to another database. */
+  readonly moveTo: (databaseUrl: string) => Promise<void>;
+  /** Appends, and fails the test instead of waiting for ever when the commit fails. */
+  readonly append: (request: Draft) => Promise<AppendReply>;
+  readonly count: (query: string) => Promise<number>;
+};
+
+export function useSequencer(): SequencerBench {
+  const postgres = usePostgres();
+  const held: { url: string; writer?: pg.Client; owner?: pg.Client; sequencer?: Sequencer; faults: unknown[] } = {
+    url: '',
+    faults: [],
+  };
+  const need = <T>(value: T | undefined): T => {
+    if (value === undefined) throw new Error('the bench runs only inside tests');
+    return value;
+  };
+
+  const bench: SequencerBench = {
+    get databaseUrl() {
+      return held.url;
+    },
+    get sequencer() {
+      return need(held.sequencer);
+    },
+    get writer() {
+      return need(held.writer);
+    },
+    get owner() {
+      return need(held.owner);
+    },
+    get faults() {
+      return held.faults;
+    },
+    nowMs: 1_000,
+    reopen: async (head) => {
+      const { epoch, log, revocations } = await takeOver(bench.writer);
+      held.sequencer = new Sequencer({
+        client: bench.writer,
+        tenant: 'test',
+        epoch,
+        log: head ? { ...log, head } : log,
+        revocations,
+        receiptIdentity: await openIdentity(await createIdentity('audit', 'audit')),
+        now: () => bench.nowMs,
+        atStep: passEachStep,
+        onFault: (error) => held.faults.push(error),
+      });
+    },
+    moveTo: async (databaseUrl) => {
+      await held.writer?.end();
+      held.writer = await connectWriter(databaseUrl, (error) => held.faults.push(error));
+      await bench.reopen();
+    },
+    append: (request) => {
+      const reply = bench.sequencer.append(AppendRequest.fromPartial(request));
+      const fault = expect.poll(() => held.faults.length, { timeout: 5_000, interval: 5 }).toBeGreaterThan(0);
+      return Promise.race([
+        reply,
+        fault.then(
+          () => Promise.reject(held.faults[0]),
+          () => reply,
+        ),
+      ]);
+    },
+    count: async (query) => Number((await bench.owner.query<{ n: string }>(query)).rows[0]?.n),
+  };
+
+  beforeAll(async () => {
+    held.url = await newDatabase(postgres().url);
+    held.owner = new pg.Client({ connectionString: held.url });
+    await held.owner.connect();
+  });
+  afterAll(() => held.owner?.end());
+
+  beforeEach(async () => {
+    await emptyDatabase(bench.owner);
+    held.faults = [];
+    bench.nowMs = 1_000;
+    await bench.moveTo(held.url);
+  });
+
+  afterEach(async () => {
+    await held.writer?.end();
+    delete held.writer;
+  });
+
+  return bench;
+}
