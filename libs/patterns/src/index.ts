@@ -9,3 +9,4 @@ export {
 } from './host.ts';
 export { compilePathGlob, isInside, normalisePath, type PathBase, type PathGlob } from './path-glob.ts';
 export { findSuspicious } from './suspicious.ts';
+export { fromWindowsPath } from './windows-path.ts';

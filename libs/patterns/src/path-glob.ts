@@ -1,8 +1,12 @@
+import { couldBeShortName, fromWindowsPath } from './windows-path.ts';
+
 /** Where relative and home-relative paths are anchored. */
 export interface PathBase {
   readonly project: string;
   readonly cwd: string;
   readonly home: string;
+  /** `win32` or `windows` parts names at backslashes. */
+  readonly platform?: string;
 }
 
 /** A compiled path pattern, matched against absolute normalised paths. */
@@ -11,11 +15,15 @@ export interface PathGlob {
   readonly baseOnly: boolean;
   /** Absolute directory before the first wildcard segment; `/` when the pattern floats. */
   readonly literalPrefix: string;
-  matches(path: string, ignoreCase?: boolean): boolean;
+  /** As an allow rule sees a path: exactly. */
+  matches(path: string): boolean;
+  /** As deny and ask rules see it. Paths on a drive ignore case, and a short name counts as each name it could stand for. */
+  matchesTight(path: string, ignoreCase: boolean): boolean;
 }
 
-/** Joins and normalises lexically: `.` and `..` are resolved, doubled slashes removed. */
-export function normalisePath(path: string, cwd: string, home: string): string {
+/** Joins and normalises lexically: `.` and `..` are resolved, doubled slashes removed, drives become `/c:`. */
+export function normalisePath(given: string, cwd: string, home: string): string {
+  const path = fromWindowsPath(given, false);
   let full = path;
   if (path === '~' || path.startsWith('~/')) full = home + path.slice(1);
   else if (!path.startsWith('/')) full = `${cwd}/${path}`;
@@ -54,7 +62,10 @@ function matchSegment(pattern: string, text: string): boolean {
   return p === pattern.length;
 }
 
-function matchSegments(pattern: readonly string[], path: readonly string[]): boolean {
+const fits = (segment: string, name: string, shortNames: boolean): boolean =>
+  matchSegment(segment, name) || (shortNames && name.includes('~') && couldBeShortName(name, segment));
+
+function matchSegments(pattern: readonly string[], path: readonly string[], shortNames: boolean): boolean {
   let row = new Array<boolean>(path.length + 1).fill(false);
   row[0] = true;
   for (const segment of pattern) {
@@ -65,7 +76,8 @@ function matchSegments(pattern: readonly string[], path: readonly string[]): boo
         seen ||= row[i] === true;
         next[i] = seen;
       }
-    } else for (let i = 0; i < path.length; i++) if (row[i] && matchSegment(segment, path[i] ?? '')) next[i + 1] = true;
+    } else
+      for (let i = 0; i < path.length; i++) if (row[i] && fits(segment, path[i] ?? '', shortNames)) next[i + 1] = true;
     row = next;
   }
   return row[path.length] === true;
@@ -73,19 +85,28 @@ function matchSegments(pattern: readonly string[], path: readonly string[]): boo
 
 const segmentsOf = (path: string): string[] => path.split('/').filter((s) => s !== '');
 
+/** The name of a path on a Windows host, which ignores case and may be given by short names. */
+const ON_DRIVE = /^\/(?:[a-z]|unc):\//;
+
 /** Compiles a path pattern. A pattern without `/` matches base names at any depth. */
 export function compilePathGlob(source: string, base: PathBase): PathGlob {
-  const baseOnly = !source.includes('/') && source !== '~' && source !== '**';
-  const absolute = baseOnly ? `/**/${source}` : normalisePath(source, base.project, base.home);
+  const given = fromWindowsPath(source, /^win/i.test(base.platform ?? ''));
+  const baseOnly = !given.includes('/') && given !== '~';
+  const absolute = baseOnly ? `/**/${given}` : normalisePath(given, base.project, base.home);
   const segments = segmentsOf(absolute);
   const wild = segments.findIndex((s) => /[*?]/.test(s));
   const prefix = baseOnly ? '/' : `/${(wild === -1 ? segments : segments.slice(0, wild)).join('/')}`;
   const folded = segments.map((s) => s.toLowerCase());
   return {
-    source,
+    source: given,
     baseOnly,
     literalPrefix: prefix,
-    matches: (path, ignoreCase = false) =>
-      ignoreCase ? matchSegments(folded, segmentsOf(path.toLowerCase())) : matchSegments(segments, segmentsOf(path)),
+    matches: (path) => matchSegments(segments, segmentsOf(path), false),
+    matchesTight: (path, ignoreCase) => {
+      const drive = ON_DRIVE.test(path);
+      return ignoreCase || drive
+        ? matchSegments(folded, segmentsOf(path.toLowerCase()), drive)
+        : matchSegments(segments, segmentsOf(path), false);
+    },
   };
 }

@@ -25,7 +25,9 @@ export interface CaseAnswer {
 
 function caseLayers(c: PolicyCase): Layers {
   const user = c.layers?.user;
-  const base = c.permissions ?? {};
+  const stated = c.permissions ?? {};
+  const standing = c.security?.permission_mode;
+  const base = standing === undefined || stated.mode !== undefined ? stated : { ...stated, mode: standing };
   if (user === undefined) return { ...c.layers, user: base };
   const both = <T>(a: readonly T[] | undefined, b: readonly T[] | undefined): T[] => [...(a ?? []), ...(b ?? [])];
   return {

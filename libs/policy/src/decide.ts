@@ -1,5 +1,6 @@
-import { canonicalHost, findSuspicious, normalisePath, parseTarget } from '@countersign/patterns';
+import { canonicalHost, findSuspicious, fromWindowsPath, normalisePath, parseTarget } from '@countersign/patterns';
 import { argumentProblem } from './arguments.ts';
+import { effectiveFacts, isWindows } from './effective-facts.ts';
 import { environmentNames } from './environment.ts';
 import { judgeBash, writeScopes } from './judge-bash.ts';
 import { judgeHost } from './judge-host.ts';
@@ -12,7 +13,7 @@ import type { Call, Decision, Effect, Facts, Finding, Obligations, PolicySet } f
 
 function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): Finding[] {
   const action = actionOf(tool) ?? 'write';
-  const given = typeof call.args.path === 'string' ? call.args.path : '.';
+  const given = fromWindowsPath(typeof call.args.path === 'string' ? call.args.path : '.', isWindows(facts));
   const out: Finding[] = [];
   const odd = findSuspicious(given) ?? (/[\n\t]/.test(given) ? 'line break or tab' : undefined);
   if (odd !== undefined)
@@ -22,14 +23,7 @@ function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): 
   const rules = pathRules(set, tool, facts);
   const scopes = writeScopes(path, facts);
   const grant = { tool, action, scopes };
-  for (const f of judgePath(
-    rules,
-    path.replaceAll('\uffff', '?').replace(/[*?[]/g, (c) => c),
-    facts.cwd,
-    facts,
-    action,
-    action === 'delete',
-  ))
+  for (const f of judgePath(rules, path.replaceAll('\uffff', '?'), facts.cwd, facts, action, action === 'delete'))
     if (f.kind === 'rule') out.push({ ...f, grant });
   if (action === 'delete' && judgesRoot(path, real, facts))
     out.push({ effect: 'deny', kind: 'rule', text: `deleting \`${path}\` is a root-destroying form` });
@@ -76,6 +70,9 @@ function judgeProfile(call: Call, set: PolicySet, facts: Facts): Finding[] {
   });
 }
 
+const isEverything = (pattern: string | undefined): boolean =>
+  pattern === undefined || pattern === '*' || pattern === '**';
+
 function judgeOther(set: PolicySet, facts: Facts, tool: string): Finding[] {
   const out: Finding[] = [];
   const odd = findSuspicious(tool);
@@ -84,13 +81,26 @@ function judgeOther(set: PolicySet, facts: Facts, tool: string): Finding[] {
   const grant = { tool, action: actionOf(tool) ?? 'execute', scopes: [tool] };
   const rules = set.rules.filter((r) => ruleCoversTool(r, tool));
   for (const rule of rules)
-    if (rule.effect !== 'allow')
-      out.push({ effect: rule.effect, kind: 'rule', rule, text: `\`${tool}\` matches the ${rule.label}`, grant });
+    if (rule.effect !== 'allow' && rule.tool === '*' && !isEverything(rule.pattern))
+      out.push({
+        effect: 'ask',
+        kind: 'possible',
+        rule,
+        text: `the ${rule.label} cannot be compared with \`${show(tool)}\``,
+      });
+    else if (rule.effect !== 'allow')
+      out.push({ effect: rule.effect, kind: 'rule', rule, text: `\`${show(tool)}\` matches the ${rule.label}`, grant });
   if (out.some((f) => f.kind === 'rule')) return out;
   const allowed =
     (tool.startsWith('mcp__') ? isMcpTool(tool) : true) &&
-    rules.some((r) => r.effect === 'allow' && (r.pattern === undefined || r.pattern === '*'));
-  if (!allowed && set.mode !== 'yolo')
+    rules.some((r) => r.effect === 'allow' && isEverything(r.pattern));
+  const table = tableAllows(
+    'execute',
+    set,
+    facts,
+    tool === 'python_exec' && isSandboxed(set, facts, defaultProfile(set, facts)),
+  );
+  if (!allowed && !table)
     out.push({
       effect: 'ask',
       kind: 'table',
@@ -102,11 +112,18 @@ function judgeOther(set: PolicySet, facts: Facts, tool: string): Finding[] {
   return out;
 }
 
+/** A hardened host runs nothing outside a platform sandbox. */
+function judgeBackend(set: PolicySet, facts: Facts, tool: string, profile: string): Finding[] {
+  const runs = patternKind(tool) === 'command' || tool === 'python_exec';
+  if (!facts.security.hardened_mode || !runs || isSandboxed(set, facts, profile)) return [];
+  return [{ effect: 'deny', kind: 'rule', text: 'hardened mode runs commands only in a platform sandbox' }];
+}
+
 function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: string): Finding[] {
   switch (patternKind(tool)) {
     case 'command': {
-      const allows = tableAllows('execute', set, facts, isSandboxed(set, facts, profile));
-      return [...judgeBash(call, set, facts, tool, allows), ...judgeProfile(call, set, facts)];
+      const sandboxed = isSandboxed(set, facts, profile);
+      return [...judgeBash(call, set, facts, { tool, sandboxed }), ...judgeProfile(call, set, facts)];
     }
     case 'path':
       return judgePathCall(call, set, facts, tool);
@@ -153,7 +170,7 @@ function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts
 }
 
 function defaultProfile(set: PolicySet, facts: Facts): string {
-  if (hasFullAccess(set, facts)) return 'full-access';
+  if (hasFullAccess(set, facts) && !facts.security.hardened_mode) return 'full-access';
   return set.mode === 'networked' ? 'networked' : 'workspace-write';
 }
 
@@ -209,15 +226,16 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
 }
 
 /** Decides one call. Pure and total: whatever goes wrong inside becomes an `ask`. */
-export function decide(set: PolicySet, call: Call, facts: Facts): Decision {
+export function decide(set: PolicySet, call: Call, stated: Facts): Decision {
   try {
-    if (typeof call?.tool !== 'string' || call.tool === '') return refusal(set, 'error', 'the call names no tool');
-    const tool = canonicalTool(call.tool);
+    const facts = effectiveFacts(set, stated);
+    const tool = canonicalTool(call?.tool);
+    if (tool === '') return refusal(set, 'error', 'the call names no tool');
     const problem = argumentProblem(tool, call.args, call.env);
     if (problem !== undefined) return refusal(set, 'error', problem);
     if (actionOf(tool) === undefined) return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
     const profile = typeof call.args.profile === 'string' ? call.args.profile : defaultProfile(set, facts);
-    const found = [...judge(call, set, facts, tool, profile)];
+    const found = [...judge(call, set, facts, tool, profile), ...judgeBackend(set, facts, tool, profile)];
     if (call.tighten !== undefined)
       found.push({
         effect: call.tighten.effect === 'deny' ? 'deny' : 'ask',

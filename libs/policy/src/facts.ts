@@ -55,7 +55,7 @@ export function factsOf(stated: SessionFacts): Facts {
     eternal: stated.eternal ?? false,
     security: { ...DEFAULT_SECURITY, ...stated.security },
     realpaths: stated.facts?.realpaths ?? {},
-    caseInsensitive: stated.facts?.caseInsensitive ?? false,
+    caseInsensitive: stated.facts?.caseInsensitive ?? /^win/i.test(stated.session?.platform ?? ''),
     grants: stated.grants ?? [],
   };
 }

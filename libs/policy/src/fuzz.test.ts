@@ -127,7 +127,7 @@ describe('the command analyser, fed with noise', () => {
       }),
       { numRuns: 3000 },
     );
-  });
+  }, 60_000);
   it('never allows, in any mode, a text in which bash finds something open or misplaced', () => {
     fc.assert(
       fc.property(brackets, (command) => {
@@ -136,7 +136,7 @@ describe('the command analyser, fed with noise', () => {
       }),
       { numRuns: 250, maxSkipsPerRun: 1000, seed: 20261201 },
     );
-  });
+  }, 60_000);
   it('never allows by a rule a text that could start a program which no rule covers', () => {
     fc.assert(
       fc.property(text, (command) => {
@@ -145,5 +145,5 @@ describe('the command analyser, fed with noise', () => {
       }),
       { numRuns: 200, maxSkipsPerRun: 5000, seed: 20261201 },
     );
-  });
+  }, 60_000);
 });

@@ -8,6 +8,7 @@ import { type CommandRule, commandRules, coveringAllows, judgeCommandRules, name
 import { isHarmlessName } from './environment.ts';
 import { riskyForm } from './guards/risky.ts';
 import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
+import { tableAllows } from './modes.ts';
 import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
 import type { Call, Facts, Finding, PolicySet } from './types.ts';
 
@@ -20,6 +21,10 @@ interface Judge {
   readonly commands: readonly CommandRule[];
   readonly writes: PathRules;
   readonly reads: PathRules;
+  /** The write rules, and those about deleting. */
+  readonly deletes: PathRules;
+  /** What runs is bounded by a real sandbox. */
+  readonly sandboxed: boolean;
   /** The mode table allows execution here. */
   readonly tableAllows: boolean;
 }
@@ -77,12 +82,20 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
   const name = baseName(simple.words[0]?.text ?? '');
   const removes =
     /^(rm|mv|rmdir|shred|unlink|chmod|chown)$/.test(name) ||
+    (name === 'find' && simple.words.some((x) => x.text === '-delete')) ||
     (name === 'git' && /^(rm|mv)$/.test(simple.words[1]?.text ?? ''));
   const targets = writeTargets(simple);
   for (const t of targets)
     if (!isDevice(t.text))
       out.push(
-        ...judgePath(judge.writes, t.text.replace(/(?<=.)\/+$/, ''), simple.cwd, facts, `${name} writes`, removes),
+        ...judgePath(
+          removes ? judge.deletes : judge.writes,
+          t.text.replace(/(?<=.)\/+$/, ''),
+          simple.cwd,
+          facts,
+          `${name} writes`,
+          removes,
+        ),
       );
   for (const word of readCandidates(simple)) {
     if (word.unresolved || simple.cwd === undefined) continue;
@@ -97,7 +110,7 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
       for (const f of judgePath(tight, word.text, simple.cwd, facts, `${show(name)} may write`, false))
         out.push({ ...f, effect: 'ask', kind: 'possible' });
     }
-  if (!facts.sandboxed && !named && simple.wraps !== true)
+  if (!judge.sandboxed && !named && simple.wraps !== true)
     out.push({
       effect: 'ask',
       kind: 'table',
@@ -126,13 +139,14 @@ function guardFindings(simple: Simple, judge: Judge, allows: readonly CommandRul
 }
 
 function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
+  const finds = baseName(simple.words[0]?.text ?? '') === 'find';
   const operands = simple.words.slice(1).filter((x) => !x.text.startsWith('-'));
   return operands.every((x) => {
     if (x.unresolved || simple.cwd === undefined) return false;
     const path = normalisePath(x.text, simple.cwd, facts.home);
     const real = realPath(path, facts);
     const roots = [facts.project, '/tmp', '/var/tmp', `${facts.home}/.cache`];
-    return [path, real].every((p) => roots.some((root) => p !== root && isInside(p, root)));
+    return [path, real].every((p) => roots.some((root) => (finds || p !== root) && isInside(p, root)));
   });
 }
 
@@ -176,8 +190,16 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
   ];
 }
 
+interface Run {
+  readonly tool: string;
+  /** What runs is bounded by a real sandbox. */
+  readonly sandboxed: boolean;
+}
+
 /** Judges a shell command: every simple command, redirect and assignment in it. */
-export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string, tableAllows: boolean): Finding[] {
+export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): Finding[] {
+  const { tool, sandboxed } = run;
+  const allows = tableAllows('execute', set, facts, sandboxed);
   const command = call.args.command;
   if (typeof command !== 'string') return [unreadable('the command is missing')];
   const out: Finding[] = [];
@@ -203,13 +225,15 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, tool: string
     commands: commandRules(set, tool),
     writes: pathRules(set, 'write', facts),
     reads: pathRules(set, 'read', facts),
-    tableAllows,
+    deletes: pathRules(set, 'delete', facts),
+    sandboxed,
+    tableAllows: allows,
   };
   for (const { rule } of judge.commands)
     if (rule.effect !== 'allow' && rule.pattern === undefined)
       out.push({ effect: rule.effect, kind: 'rule', rule, text: `the call matches the ${rule.label}` });
   for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
-  if (tableAllows) return out;
+  if (allows) return out;
   for (const name of Object.keys(call.env ?? {}))
     if (!isHarmlessName(name, set))
       out.push({

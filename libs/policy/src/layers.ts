@@ -9,6 +9,7 @@ import {
   type PolicySet,
   type Rule,
   type RuleLists,
+  type SecuritySettings,
 } from './types.ts';
 
 export type Layers = Readonly<Partial<Record<LayerName, LayerSource>>>;
@@ -24,14 +25,12 @@ const LISTS = [
 
 function rulesOf(lists: RuleLists, layer: LayerName): Rule[] {
   return LISTS.flatMap(([key, effect]) =>
-    (lists[key] ?? []).map((source) => ({
-      effect,
-      layer,
-      tool: canonicalTool(source.toolName),
-      pattern: source.pattern,
-      source,
-      label: `${layer} ${effect} rule \`${source.toolName}${source.pattern === undefined ? '' : ` ${source.pattern}`}\``,
-    })),
+    (lists[key] ?? []).map((source) => {
+      const tool = canonicalTool(source.toolName);
+      const written = typeof source.toolName === 'string' ? source.toolName : tool;
+      const label = `${layer} ${effect} rule \`${written}${source.pattern === undefined ? '' : ` ${source.pattern}`}\``;
+      return { effect, layer, tool, pattern: source.pattern, source, label };
+    }),
   );
 }
 
@@ -58,6 +57,31 @@ function effectiveMode(layers: Layers, trusted: Trusted, ignored: string[]): Per
   return stricter(mode, cap);
 }
 
+/** What a workspace file may say about a setting without being trusted. */
+const TIGHTENS: Readonly<Record<string, boolean>> = {
+  auto_allow_bash_if_sandboxed: false,
+  dangerous_command_guard: true,
+  block_private_network: true,
+  hardened_mode: true,
+};
+
+/** Later layers override; an untrusted one only tightens, and hardened mode is a one-way lock. */
+function mergedSecurity(layers: Layers, trusted: Trusted, ignored: string[]): Partial<SecuritySettings> {
+  let settings: Partial<SecuritySettings> = { ...layers.managed?.defaults?.security };
+  const tight: Record<string, boolean> = settings.hardened_mode ? { hardened_mode: true } : {};
+  for (const name of LAYER_NAMES) {
+    const stated = layers[name]?.security ?? {};
+    if (!fromWorkspace(name, trusted)) settings = { ...settings, ...stated };
+    if (stated.hardened_mode) tight.hardened_mode = true;
+    if (!fromWorkspace(name, trusted)) continue;
+    for (const [key, value] of Object.entries(stated)) {
+      if (TIGHTENS[key] === value) tight[key] = value;
+      else ignored.push(`${name} setting \`${key}\``);
+    }
+  }
+  return { ...settings, ...tight };
+}
+
 /** Lays the layers over each other. Workspace layers only tighten; ceilings hold whatever a layer says. */
 export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   const ignored: string[] = [];
@@ -81,6 +105,8 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   const honoured = LAYER_NAMES.filter((name) => !fromWorkspace(name, trusted)).reverse();
   const chosen = honoured.map((name) => layers[name]?.sandboxBackend).find((b) => b !== undefined);
   const backend = chosen ?? managed.defaults?.sandboxBackend ?? 'auto';
+  const barred = backend === 'app-guard' && ceilings.appGuard === false;
+  if (barred) ignored.push('backend `app-guard` is above the ceiling');
   return {
     rules: rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0)),
     mode: effectiveMode(layers, trusted, ignored),
@@ -89,7 +115,8 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
     ceilings,
     queues: managed.queues ?? {},
     harmlessNames: managed.harmlessNames ?? managed.defaults?.harmlessNames ?? [],
-    backend,
+    backend: barred ? 'auto' : backend,
+    security: mergedSecurity(layers, trusted, ignored),
     ignoredWidenings: ignored.sort(),
   };
 }

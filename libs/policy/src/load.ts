@@ -14,11 +14,13 @@ import {
   type RuleSource,
 } from './types.ts';
 
+const BACKENDS = ['app-guard', 'bubblewrap', 'seatbelt', 'auto'] as const;
 const LISTS = ['allowRules', 'askRules', 'denyRules'] as const;
 const ARGUMENT: Readonly<Record<string, string>> = { command: 'command', path: 'path', host: 'url' };
 
 function exampleCall(example: string | ExampleCall, tool: string): { tool: string; args: Record<string, unknown> } {
-  if (typeof example !== 'string') return { tool: example.tool ?? tool, args: { ...example.args } };
+  if (typeof example !== 'string')
+    return { tool: example.tool === undefined ? tool : canonicalTool(example.tool), args: { ...example.args } };
   const kind = patternKind(tool);
   const args: Record<string, unknown> = { content: '', oldText: '', newText: '' };
   args[ARGUMENT[kind] ?? 'value'] = kind === 'host' && !example.includes('://') ? `https://${example}/` : example;
@@ -77,9 +79,9 @@ function fieldProblem(rule: RuleSource): Problem | undefined {
 }
 
 function toolProblem(rule: RuleSource): Problem | undefined {
-  if (typeof rule.toolName !== 'string' || rule.toolName === '')
-    return { message: 'a rule needs a `toolName`', suggestion: `add \`toolName\`: ${toolNames().join(', ')}` };
   const tool = canonicalTool(rule.toolName);
+  if (tool === '')
+    return { message: 'a rule needs a `toolName`', suggestion: `add \`toolName\`: ${toolNames().join(', ')}` };
   const star = tool.indexOf('*');
   if (star !== -1 && star !== tool.length - 1)
     return {
@@ -87,6 +89,11 @@ function toolProblem(rule: RuleSource): Problem | undefined {
       suggestion: `write \`${tool.slice(0, star)}*\``,
     };
   if (star !== -1 || actionOf(tool) !== undefined) return undefined;
+  if (tool.startsWith('mcp__'))
+    return {
+      message: `\`${tool.slice(0, 100)}\` does not name one tool of one server`,
+      suggestion: 'write `mcp__<server>__<tool>` where neither part holds `__`, and the tool does not start with `_`',
+    };
   const meant = nearest(tool, toolNames());
   const suggestion = meant === undefined ? `use one of ${toolNames().join(', ')}` : `write \`${meant}\``;
   return { message: `\`${tool.slice(0, 100)}\` is not a tool`, suggestion };
@@ -127,6 +134,8 @@ function layerProblems(name: string, layer: object): PolicyLoadError[] {
     void out.push({ layer: name, rule, message, ...(suggestion === undefined ? {} : { suggestion }) });
   if (record.mode !== undefined && !MODES.some((m) => m === record.mode))
     fail('mode', '`mode` must be strict, dev, networked or yolo');
+  if (record.sandboxBackend !== undefined && !BACKENDS.some((b) => b === record.sandboxBackend))
+    fail('sandboxBackend', `\`sandboxBackend\` must be ${BACKENDS.join(', ')}`);
   for (const key of ['allowedHosts', 'forbiddenHosts']) {
     const hosts = record[key] ?? [];
     if (!Array.isArray(hosts)) fail(key, `\`${key}\` must be a list`);

@@ -70,7 +70,7 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     'for (const name of Object.keys(call.env ?? {}))',
     'for (const name of [] as string[])',
   ],
-  ['writing without a sandbox', 'policy/src/judge-bash.ts', 'if (!facts.sandboxed && !named &&', 'if (false &&'],
+  ['writing without a sandbox', 'policy/src/judge-bash.ts', 'if (!judge.sandboxed && !named &&', 'if (false &&'],
   ['possible writes', 'policy/src/judge-bash.ts', 'if (!named)\n', 'if (false)\n'],
   [
     'variants without options',
@@ -152,8 +152,8 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'real paths',
     'policy/src/path-rules.ts',
-    'glob.matches(real, facts.caseInsensitive)) return true;',
-    'false) return true;',
+    '|| glob.matchesTight(real, facts.caseInsensitive)) return true;',
+    ') return true;',
   ],
   [
     'both spellings of an allow',
@@ -191,7 +191,7 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     "(finding.kind === 'table'\n",
     "(finding.kind === 'rule' ? true : finding.kind === 'table'\n",
   ],
-  ['families', 'policy/src/tools.ts', 'return (FAMILY[rule.tool] ?? []).includes(tool);', 'return false;'],
+  ['families', 'policy/src/tools.ts', 'return head !== undefined && names(rule.tool, head);', 'return false;'],
   [
     'allows cover one tool',
     'policy/src/tools.ts',

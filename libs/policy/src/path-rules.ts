@@ -47,7 +47,7 @@ export function matchesEither(
 ): boolean {
   const glob = entry.glob;
   if (glob === undefined) return true;
-  if (glob.matches(path, facts.caseInsensitive) || glob.matches(real, facts.caseInsensitive)) return true;
+  if (glob.matchesTight(path, facts.caseInsensitive) || glob.matchesTight(real, facts.caseInsensitive)) return true;
   const prefix = glob.literalPrefix;
   return removes && !glob.baseOnly && prefix !== '/' && (isInside(prefix, path) || isInside(prefix, real));
 }

@@ -43,12 +43,20 @@ const people: Schema = {
   description: 'how many different people must approve',
 };
 
+const toolName = (description: string): Schema => ({
+  description,
+  anyOf: [
+    text('a name', 256),
+    object({ server: text('the MCP server', 128), tool: text('its tool', 128) }, ['server', 'tool']),
+  ],
+});
+
 const examples = (description: string): Schema =>
   list(
     {
       anyOf: [
         text('the command, path or address of a call', 65536),
-        object({ tool: text('the tool', 256), args: { type: 'object', description: "the call's arguments" } }),
+        object({ tool: toolName('the tool'), args: { type: 'object', description: "the call's arguments" } }),
       ],
     },
     description,
@@ -57,7 +65,7 @@ const examples = (description: string): Schema =>
 const rule = object(
   {
     id: text('a stable name, shown in reasons and grants', 128),
-    toolName: text('a tool, `*`, or a name that ends in `*`', 256),
+    toolName: toolName('a tool, `*`, or a name that ends in `*`; or an MCP tool by its raw names'),
     pattern: text('what it matches; absent means every call of the tool'),
     reason: text('shown to the agent and the approver'),
     reviewer: text('`human`, `guardian`, or the name of a person or group', 256),

@@ -1,4 +1,4 @@
-import type { Action, Rule } from './types.ts';
+import type { Action, McpTool, Rule } from './types.ts';
 
 const ALIASES: Readonly<Record<string, string>> = {
   shell: 'bash',
@@ -24,8 +24,15 @@ const ACTIONS: ReadonlyMap<string, Action> = new Map([
   ['browser', 'network'],
 ]);
 
-/** The canonical tool name behind an alias. */
-export const canonicalTool = (name: string): string => (Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name);
+/**
+ * The canonical name of a tool: an alias is resolved, `{server, tool}` becomes `mcp__<server>__<tool>`. Whatever is no name
+ * at all becomes the empty text, which is no tool.
+ */
+export function canonicalTool(name: string | McpTool): string {
+  if (typeof name === 'string') return Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name;
+  const { server, tool } = name ?? {};
+  return typeof server === 'string' && typeof tool === 'string' ? `mcp__${server}__${tool}` : '';
+}
 
 /** The names of the known tools, aliases left out. */
 export const toolNames = (): string[] => [...ACTIONS.keys()];
@@ -35,28 +42,40 @@ export function actionOf(tool: string): Action | undefined {
   return ACTIONS.get(tool) ?? (isMcpTool(tool) ? 'execute' : undefined);
 }
 
-/** Whether the name is a well-formed `mcp__<server>__<tool>`. */
+/** Whether the name is a well-formed `mcp__<server>__<tool>`, which can be taken apart in one way only. */
 export function isMcpTool(tool: string): boolean {
   if (!tool.startsWith('mcp__')) return false;
-  const parts = tool.slice(5).split('__');
-  return parts.length === 2 && parts.every((p) => p !== '');
+  const [server = '', name = '', ...more] = tool.slice(5).split('__');
+  return server !== '' && name !== '' && more.length === 0 && !name.startsWith('_');
 }
 
-const FAMILY: Readonly<Record<string, readonly string[]>> = {
-  bash: ['background'],
-  background: ['bash'],
-  write: ['edit', 'delete', 'rollback'],
-  read: ['search'],
-  web_fetch: ['browser'],
+/** The tool whose deny and ask rules also hold for a tool. */
+const HEAD_OF_FAMILY: Readonly<Record<string, string>> = {
+  background: 'bash',
+  edit: 'write',
+  delete: 'write',
+  rollback: 'write',
+  search: 'read',
+  browser: 'web_fetch',
 };
+
+const aliasesOf = (tool: string): string[] => Object.keys(ALIASES).filter((name) => ALIASES[name] === tool);
+
+/** Whether the name in a rule, which may end in `*`, is a tool's name or one of its aliases. */
+function names(given: string, tool: string): boolean {
+  if (given === tool || given === '*') return true;
+  if (!given.endsWith('*')) return false;
+  const stem = given.slice(0, -1);
+  return tool.startsWith(stem) || aliasesOf(tool).some((name) => name.startsWith(stem));
+}
 
 /** Whether a rule speaks about a tool. Deny and ask cover the family, an allow only the tool it names. */
 export function ruleCoversTool(rule: Rule, tool: string): boolean {
-  if (rule.tool === tool || rule.tool === '*') return true;
-  if (rule.tool.endsWith('*')) return tool.startsWith(rule.tool.slice(0, -1));
-  const shell = rule.tool === 'bash' || rule.tool === 'background';
-  if (rule.effect === 'allow') return shell && (tool === 'bash' || tool === 'background');
-  return (FAMILY[rule.tool] ?? []).includes(tool);
+  if (names(rule.tool, tool)) return true;
+  const shell = tool === 'bash' || tool === 'background';
+  if (rule.effect === 'allow') return shell && (names(rule.tool, 'bash') || rule.tool === 'background');
+  const head = Object.hasOwn(HEAD_OF_FAMILY, tool) ? HEAD_OF_FAMILY[tool] : undefined;
+  return head !== undefined && names(rule.tool, head);
 }
 
 /** The vocabulary in which a tool's patterns are written. */

@@ -7,13 +7,19 @@ export type Effect = 'allow' | 'ask' | 'deny' | 'error';
 export type LayerName = 'managed' | 'user' | 'project' | 'local' | 'session';
 export const LAYER_NAMES: readonly LayerName[] = ['managed', 'user', 'project', 'local', 'session'];
 
+/** A tool of an MCP server by its raw names; `mcp__<server>__<tool>` is the same as a text. */
+export interface McpTool {
+  readonly server: string;
+  readonly tool: string;
+}
+
 export interface ExampleCall {
-  readonly tool?: string;
+  readonly tool?: string | McpTool;
   readonly args?: Readonly<Record<string, unknown>>;
 }
 
 export interface RuleSource {
-  readonly toolName: string;
+  readonly toolName: string | McpTool;
   readonly pattern?: string;
   readonly reason?: string;
   readonly reviewer?: string;
@@ -68,6 +74,7 @@ export interface LayerSource extends RuleLists {
 }
 
 export interface SecuritySettings {
+  readonly permission_mode?: PermissionMode;
   readonly auto_allow_bash_if_sandboxed: boolean;
   readonly dangerous_command_guard: boolean;
   readonly block_private_network: boolean;
@@ -95,6 +102,8 @@ export interface PolicySet {
   readonly queues?: Readonly<Record<string, QueueSource>>;
   readonly harmlessNames?: readonly string[];
   readonly backend: string;
+  /** Settings that the layers state; they tighten what the session states. */
+  readonly security?: Partial<SecuritySettings>;
   readonly ignoredWidenings: readonly string[];
 }
 
@@ -106,7 +115,7 @@ export interface PolicyLoadError {
 }
 
 export interface Call {
-  readonly tool: string;
+  readonly tool: string | McpTool;
   readonly args: Readonly<Record<string, unknown>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly tighten?: { readonly effect: 'ask' | 'deny'; readonly source: string };

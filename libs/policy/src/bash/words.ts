@@ -98,7 +98,7 @@ export function resolveWord(word: Word, scope: Scope): Resolved {
   const source = word.text.slice(0, 200);
   if (parts === undefined) {
     const bare = tilde(word.value, word.text, scope);
-    const globbed = /(^|[^\\])[*?[]/.test(word.text) && !/['"]/.test(word.text);
+    const globbed = word.text !== '[' && /(^|[^\\])[*?[]/.test(word.text) && !/['"]/.test(word.text);
     return {
       text: bare,
       unresolved: isUnresolved(bare),

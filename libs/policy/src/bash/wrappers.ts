@@ -136,8 +136,10 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
       opaque = true;
     } else if (text.startsWith('-')) {
       if (words[at]?.unresolved || name === 'env') opaque = true;
-      if (wrapper.valued.split(' ').includes(text)) at++;
-      else if (!wrapper.flags.test(text)) opaque = true;
+      if (wrapper.valued.split(' ').includes(text)) {
+        at++;
+        if (words[at]?.unresolved) opaque = true;
+      } else if (!wrapper.flags.test(text)) opaque = true;
     } else break;
   }
   for (let n = 0; n < wrapper.skip; n++) if (words[at++]?.unresolved) opaque = true;

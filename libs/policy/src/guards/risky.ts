@@ -34,8 +34,8 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
     return risky('broadcast kill');
   if (
     HALT.test(name) ||
-    (name === 'systemctl' && HALT.test(rest[0] ?? '')) ||
-    (name === 'init' && /^[06]$/.test(rest[0] ?? ''))
+    (name === 'systemctl' && rest.some((x) => HALT.test(x) || /^(kexec|soft-reboot)$/.test(x))) ||
+    (/^(tel)?init$/.test(name) && /^[06]$/.test(rest[0] ?? ''))
   )
     return risky('shutdown');
   if (name === 'eval' && rest.some((x) => x.includes(UNKNOWN))) return risky('running generated text');
@@ -56,7 +56,8 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
   if ((name === 'source' || name === '.') && rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
   if (/^\$'.*\\/.test(first?.source ?? '')) return risky('program name in escapes');
   const flags = rest.map((x) => x.toLowerCase());
-  if (/^(del|erase|rd|rmdir)$/i.test(name) && flags.includes('/s')) return risky('windows recursive delete');
+  if (/^(del|erase|rd|rmdir)$/i.test(name) && flags.some((x) => /^(\/[a-z])*\/s(\/[a-z])*$/.test(x)))
+    return risky('windows recursive delete');
   if (/^format(\.com)?$/i.test(name) && /^[a-z]:/i.test(rest[0] ?? '')) return risky('windows format');
   if (/^(remove-item|ri)$/i.test(name) && flags.some((x) => x.startsWith('-r')))
     return risky('windows recursive delete');

@@ -16,7 +16,10 @@ export function isRecursiveDelete(words: readonly Resolved[]): boolean {
 /** Whether deleting or opening up this word would destroy the host, the home or the whole project. */
 function isRoot(word: Resolved, simple: Simple, facts: Facts): boolean {
   if (word.text.includes(UNKNOWN)) return false;
-  const stem = word.text.replace(/\/[.![\]]*[*?][*?.![\]]*$/, '/').replace(/^\.?[*?]+$/, '.');
+  const stem = word.text
+    .replace(/(?<=.)\/+$/, '')
+    .replace(/\/[.![\]]*[*?][*?.![\]]*$/, '/')
+    .replace(/^\.?[*?]+$/, '.');
   if (stem === '' || (!stem.startsWith('/') && !stem.startsWith('~') && simple.cwd === undefined)) return false;
   const path = normalisePath(stem, simple.cwd ?? '/', facts.home);
   return path === '/' || isInside(facts.home, path) || isInside(facts.project, path);
