@@ -14,6 +14,7 @@ export {
   type VerifyEd25519,
   verifySignedNote,
 } from './checkpoint.ts';
+export { type Cosigned, cosignature, cosignedMessage, verifyCosignature, witnessKeyId } from './cosignature.ts';
 export {
   type AuditEntry,
   canonicalEntryBytes,
@@ -23,6 +24,25 @@ export {
   MAX_ENTRY_BYTES,
   parseEntry,
 } from './entry.ts';
+export { formatLogProof, type LogProof, parseLogProof, verifyLogProof } from './log-proof.ts';
+export {
+  consistencyRanges,
+  decodeEntryBundle,
+  decodeTile,
+  encodeEntryBundle,
+  entryBundlePath,
+  type HashRange,
+  inclusionRanges,
+  proofOfRanges,
+  rootRanges,
+  TILE_WIDTH,
+  type Tile,
+  TileBuilder,
+  type TileBytes,
+  tilePath,
+  tilesOf,
+  tilesOfLevel,
+} from './tiles.ts';
 export {
   appendLeaf,
   type ConsistencyClaim,
@@ -41,4 +61,5 @@ export {
   verifyConsistency,
   verifyInclusion,
 } from './tree.ts';
-export { type Bundle, type Problem, type Verification, verifyBundle } from './verify-bundle.ts';
+export { type Bundle, type Verification, verifyBundle } from './verify-bundle.ts';
+export { MAX_PROBLEMS, type Problem } from './walk.ts';

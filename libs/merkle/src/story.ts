@@ -9,6 +9,8 @@ type Story = {
   started: boolean;
   ended: boolean;
   closed: boolean;
+  /** Commitment to the arguments that were received. */
+  args: unknown;
 };
 export type Stories = Map<string, Story>;
 type StoryProblem = { readonly code: string; readonly message: string };
@@ -56,10 +58,18 @@ const needsDispatch: Check = (story) =>
   story.sent === 'dispatched' ? undefined : problem('refused_without_dispatch', 'refusal of an order never sent');
 
 /** A call that was handed over is run by its agent, so no start is recorded for it. */
-const checkFinished: Check = (story) => {
+const checkFinished: Check = (story, entry) => {
   if (!story.started && story.sent !== 'handed_over') return problem('finished_without_start', 'end without a start');
-  return checkEnd(story);
+  return checkEnd(story) ?? checkExecuted(story, entry);
 };
+
+/** INVARIANT: what ran is what was received. A host that could not tell what it ran says nothing. */
+function checkExecuted(story: Story, entry: AuditEntry): StoryProblem | undefined {
+  const executed = entry.detail?.executed;
+  if (typeof executed !== 'string' || executed === '' || story.args === undefined || executed === story.args)
+    return undefined;
+  return problem('executed_differs', 'executed arguments are not the received ones');
+}
 
 /** A dispatched call may be interrupted before any start was reported. */
 const checkInterrupted: Check = (story) => {
@@ -75,9 +85,10 @@ function checkEnd(story: Story): StoryProblem | undefined {
 
 /** INVARIANT: what each type demands of the story before it. */
 const CHECKS: Partial<Record<EntryType, Check>> = {
-  'call.received': (story) => {
+  'call.received': (story, entry) => {
     if (story.received) return problem('received_twice', 'call was received before');
     story.received = true;
+    story.args = entry.tool?.args_commitment;
     return undefined;
   },
   decision: checkDecision,
@@ -113,7 +124,15 @@ export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] 
   const check = CHECKS[entry.type];
   let story = stories.get(entry.call);
   if (!story) {
-    story = { received: false, decision: undefined, sent: undefined, started: false, ended: false, closed: false };
+    story = {
+      received: false,
+      decision: undefined,
+      sent: undefined,
+      started: false,
+      ended: false,
+      closed: false,
+      args: undefined,
+    };
     stories.set(entry.call, story);
   }
   const found: StoryProblem[] = [];

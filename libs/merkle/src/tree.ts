@@ -16,8 +16,12 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /** True when both have the same bytes. Not constant-time: hashes are public. */
-export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean =>
-  a.length === b.length && a.every((byte, index) => byte === b[index]);
+export const equalBytes = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && sameBytes(a, b);
+
+function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  for (let at = 0; at < a.length; at += 1) if (a[at] !== b[at]) return false;
+  return true;
+}
 
 /** `SHA-256(0x00 ‖ bytes)`, RFC 6962 section 2.1. */
 export const leafHash = (sha256: Sha256, bytes: Uint8Array): Uint8Array => sha256(concatBytes(Uint8Array.of(0), bytes));

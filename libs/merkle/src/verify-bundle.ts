@@ -1,102 +1,104 @@
-import { type NoteVerifier, verifySignedNote } from './checkpoint.ts';
-import { type AuditEntry, parseEntry } from './entry.ts';
-import { checkStory, newStories } from './story.ts';
-import { appendLeaf, emptyTree, equalBytes, leafHash, rootOf, type TreeHead } from './tree.ts';
-
-/** Something wrong with a log. `index` is the entry at fault, or null for the log as a whole. */
-export type Problem = { readonly index: number | null; readonly code: string; readonly message: string };
+import { type Checkpoint, type NoteVerifier, verifySignedNote } from './checkpoint.ts';
+import { equalBytes, leafHash } from './tree.ts';
+import { type Problem, Walk } from './walk.ts';
 
 /** An exported log and whose signature it must carry. */
 export type Bundle = NoteVerifier & {
-  /** Exact leaf bytes in index order. */
-  readonly leaves: readonly Uint8Array[];
+  /** Exact leaf bytes in index order; read once, so that a log need not fit into memory. */
+  readonly leaves: Iterable<Uint8Array>;
   /** Signed note that covers every leaf. */
   readonly checkpoint: string;
   /** A signed note that the auditor kept from earlier. */
   readonly olderCheckpoint?: string;
+  /** More signed notes that came with the export; they narrow down where a fault is. */
+  readonly checkpoints?: readonly string[];
+  /** Hash of a leaf as the export's tiles have it. */
+  readonly hashInTiles?: (index: number) => Uint8Array | undefined;
+  /** Told each leaf hash in order. */
+  readonly onLeaf?: (leaf: Uint8Array) => void;
 };
 
 export type Verification = {
   readonly problems: readonly Problem[];
+  /** Problems beyond those listed. */
+  readonly moreProblems: number;
   readonly entries: number;
+  /** Root over the entries that were read. */
+  readonly root: Uint8Array;
   /** Calls that had not ended at the end of the log; not a problem. */
   readonly openCalls: readonly string[];
 };
 
-const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+type Kept = { readonly checkpoint: Checkpoint; readonly isOlder: boolean };
 
-type Walk = {
-  readonly problems: Problem[];
-  readonly streams: Map<string, { index: number; seq: number; leaf: string }>;
-  readonly ids: Set<string>;
-  recordedMs: number;
-};
-
-function checkOrder(walk: Walk, entry: AuditEntry, index: number, leaf: string): void {
-  const report = (code: string, message: string) => walk.problems.push({ index, code, message });
-  if (entry.index !== index) report('index', `entry says index ${entry.index}`);
-  if (entry.recorded_ms < walk.recordedMs) report('time', 'recorded before its predecessor');
-  walk.recordedMs = Math.max(walk.recordedMs, entry.recorded_ms);
-  if (walk.ids.has(entry.id)) report('duplicate_id', `id \`${entry.id}\` occurs twice`);
-  walk.ids.add(entry.id);
-  const last = walk.streams.get(entry.stream);
-  if (entry.stream_seq !== (last ? last.seq + 1 : 0)) report('stream_seq', `gap in stream \`${entry.stream}\``);
-  if (entry.prev !== (last?.leaf ?? null)) {
-    const before = last ? `entry ${last.index}, the one before it in its stream` : 'the beginning of its stream';
-    report('prev', `does not continue from ${before}: this entry, that one or one between them was changed`);
-  }
-  walk.streams.set(entry.stream, { index, seq: entry.stream_seq, leaf });
+/** Checkpoints by size that the entries must agree with; what is no checkpoint of this log is a problem. */
+function readKept(bundle: Bundle, walk: Walk): Kept[] {
+  const kept: Kept[] = [];
+  const read = (note: string, isOlder: boolean, code: string) => {
+    const checked = verifySignedNote(note, bundle);
+    if (checked.ok) kept.push({ checkpoint: checked.value, isOlder });
+    else walk.report({ index: null, code, message: checked.error.message });
+  };
+  if (bundle.olderCheckpoint !== undefined) read(bundle.olderCheckpoint, true, 'older_checkpoint');
+  for (const note of bundle.checkpoints ?? []) read(note, false, 'kept_checkpoint');
+  return kept.sort((a, b) => a.checkpoint.size - b.checkpoint.size);
 }
 
-/** Walks the entries; returns the tree head and, where an older size is given, the head at that size. */
-function walkLeaves(bundle: Bundle, walk: Walk, olderSize: number | undefined) {
-  const stories = newStories();
-  let head: TreeHead = emptyTree;
-  let older: TreeHead | undefined = olderSize === 0 ? emptyTree : undefined;
-  for (const [index, bytes] of bundle.leaves.entries()) {
-    const leaf = leafHash(bundle.sha256, bytes);
-    head = appendLeaf(bundle.sha256, head, leaf);
-    if (head.size === olderSize) older = head;
-    const parsed = parseEntry(bytes);
-    if (!parsed.ok) {
-      walk.problems.push({ index, code: parsed.error.code, message: parsed.error.message });
-      continue;
+/** Reads every entry and returns the kept checkpoints that they do not give, with the size up to which all is vouched for. */
+function walkLeaves(bundle: Bundle, walk: Walk, kept: readonly Kept[]) {
+  let next = 0;
+  let good = 0;
+  const broken: Kept[] = [];
+  const compare = () => {
+    for (let found = kept[next]; found && found.checkpoint.size === walk.size; found = kept[next]) {
+      next += 1;
+      if (!equalBytes(found.checkpoint.root, walk.root())) broken.push(found);
+      else if (broken.length === 0) good = walk.size;
     }
-    checkOrder(walk, parsed.value, index, hex(leaf));
-    for (const problem of checkStory(stories, parsed.value)) walk.problems.push({ index, ...problem });
+  };
+  compare();
+  for (const bytes of bundle.leaves) {
+    const leaf = leafHash(bundle.sha256, bytes);
+    bundle.onLeaf?.(leaf);
+    walk.take(bytes, leaf, bundle.hashInTiles?.(walk.size));
+    compare();
   }
-  return { head, older, stories };
+  return { good, broken: [...broken, ...kept.slice(next)] };
 }
+
+function checkNewest(bundle: Bundle, walk: Walk, good: number): void {
+  const newest = verifySignedNote(bundle.checkpoint, bundle);
+  if (!newest.ok) {
+    walk.report({ index: null, code: newest.error.code, message: newest.error.message });
+    return;
+  }
+  const { size, root } = newest.value;
+  if (size !== walk.size) {
+    const message = `checkpoint covers ${size} entries, found ${walk.size}`;
+    walk.report({ index: Math.min(size, walk.size), until: Math.max(size, walk.size), code: 'size', message });
+  } else if (!equalBytes(root, walk.root())) {
+    const message = 'entries do not give the root of the checkpoint';
+    walk.report({ index: good, until: walk.size, code: 'root', message });
+  }
+}
+
+const byIndex = (a: Problem, b: Problem): number => (a.index ?? -1) - (b.index ?? -1);
 
 /**
  * Verifies an exported log without a database: signature, size, root, every entry's form, order, chains, the story of each
- * call, and that a checkpoint kept from earlier is a prefix. An empty list of problems means clean.
+ * call, and that every checkpoint kept from earlier is a prefix. An empty list of problems means clean.
  */
 export function verifyBundle(bundle: Bundle): Verification {
-  const walk: Walk = { problems: [], streams: new Map(), ids: new Set(), recordedMs: 0 };
-  const newest = verifySignedNote(bundle.checkpoint, bundle);
-  if (!newest.ok) walk.problems.push({ index: null, code: newest.error.code, message: newest.error.message });
-  const kept = bundle.olderCheckpoint === undefined ? undefined : verifySignedNote(bundle.olderCheckpoint, bundle);
-  if (kept && !kept.ok) walk.problems.push({ index: null, code: 'older_checkpoint', message: kept.error.message });
-  const olderCheckpoint = kept?.ok ? kept.value : undefined;
-  const { head, older, stories } = walkLeaves(bundle, walk, olderCheckpoint?.size);
-  if (newest.ok && newest.value.size !== head.size) {
-    walk.problems.push({
-      index: null,
-      code: 'size',
-      message: `checkpoint covers ${newest.value.size} entries, found ${head.size}`,
-    });
+  const walk = new Walk(bundle.sha256);
+  const kept = readKept(bundle, walk);
+  const { good, broken } = walkLeaves(bundle, walk, kept);
+  checkNewest(bundle, walk, good);
+  for (const { checkpoint, isOlder } of broken) {
+    const message = `log does not extend the checkpoint of size ${checkpoint.size} ${isOlder ? 'kept from earlier' : 'that came with it'}`;
+    const until = Math.max(checkpoint.size, good);
+    walk.report({ index: checkpoint.size > walk.size ? walk.size : good, until, code: 'inconsistent', message });
   }
-  if (newest.ok && newest.value.size === head.size && !equalBytes(newest.value.root, rootOf(bundle.sha256, head))) {
-    walk.problems.push({ index: null, code: 'root', message: 'entries do not give the root of the checkpoint' });
-  }
-  if (olderCheckpoint && (!older || !equalBytes(olderCheckpoint.root, rootOf(bundle.sha256, older)))) {
-    walk.problems.push({
-      index: null,
-      code: 'inconsistent',
-      message: 'log does not extend the checkpoint kept from earlier',
-    });
-  }
-  const openCalls = [...stories].filter(([, story]) => !story.closed).map(([call]) => call);
-  return { problems: walk.problems, entries: bundle.leaves.length, openCalls };
+  const openCalls = [...walk.stories].filter(([, story]) => !story.closed).map(([call]) => call);
+  const problems = walk.problems.sort(byIndex);
+  return { problems, moreProblems: walk.uncounted, entries: walk.size, root: walk.root(), openCalls };
 }

@@ -1,0 +1,103 @@
+import { type AuditEntry, parseEntry } from './entry.ts';
+import { checkStory, newStories, type Stories } from './story.ts';
+import { concatBytes, equalBytes, nodeHash, type Sha256 } from './tree.ts';
+
+/** Something wrong with a log. `index` is the entry at fault, or null for the log as a whole. */
+export type Problem = {
+  readonly index: number | null;
+  /** With it the fault is somewhere from `index` to before `until`. */
+  readonly until?: number;
+  readonly code: string;
+  readonly message: string;
+};
+
+/** More problems than this are only counted. */
+export const MAX_PROBLEMS = 1_000;
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+export const hex = (bytes: Uint8Array): string => {
+  let text = '';
+  for (const byte of bytes) text += HEX[byte];
+  return text;
+};
+
+type Last = { readonly index: number; readonly seq: number; readonly leaf: string };
+
+/** Reads a log from its beginning and keeps what is wrong with it. */
+export class Walk {
+  readonly problems: Problem[] = [];
+  readonly stories: Stories = newStories();
+  /** Problems beyond the limit. */
+  uncounted = 0;
+  readonly #sha256: Sha256;
+  readonly #streams = new Map<string, Last>();
+  readonly #ids = new Set<string>();
+  readonly #stack: Uint8Array[] = [];
+  #size = 0;
+  #recordedMs = 0;
+
+  constructor(sha256: Sha256) {
+    this.#sha256 = sha256;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  report(problem: Problem): void {
+    if (this.problems.length < MAX_PROBLEMS) this.problems.push(problem);
+    else this.uncounted += 1;
+  }
+
+  /** Root over the entries so far. */
+  root(): Uint8Array {
+    return this.#stack.length === 0
+      ? this.#sha256(new Uint8Array())
+      : this.#stack.reduceRight((right, left) => nodeHash(this.#sha256, left, right));
+  }
+
+  /** Takes the next entry; `expected` is its hash as the tiles have it. */
+  take(bytes: Uint8Array, leaf: Uint8Array, expected: Uint8Array | undefined): void {
+    const index = this.#size;
+    this.#push(leaf);
+    if (expected && !equalBytes(expected, leaf))
+      this.report({ index, code: 'changed', message: 'not the entry whose hash the tree holds' });
+    const parsed = parseEntry(bytes);
+    if (!parsed.ok) this.report({ index, ...parsed.error });
+    else {
+      this.#checkOrder(parsed.value, index, hex(leaf));
+      for (const problem of checkStory(this.stories, parsed.value)) this.report({ index, ...problem });
+    }
+  }
+
+  #push(leaf: Uint8Array): void {
+    let node = leaf;
+    for (let size = this.#size; size % 2 === 1; size = (size - 1) / 2)
+      node = this.#sha256(concatBytes(Uint8Array.of(1), this.#stack.pop() as Uint8Array, node));
+    this.#stack.push(node);
+    this.#size += 1;
+  }
+
+  #checkOrder(entry: AuditEntry, index: number, leaf: string): void {
+    const report = (code: string, message: string, at = index) => this.report({ index: at, code, message });
+    if (entry.index !== index) report('index', `entry says index ${entry.index}`);
+    if (entry.recorded_ms < this.#recordedMs) report('time', 'recorded before its predecessor');
+    this.#recordedMs = Math.max(this.#recordedMs, entry.recorded_ms);
+    if (this.#ids.has(entry.id)) report('duplicate_id', `id \`${entry.id}\` occurs twice`);
+    this.#ids.add(entry.id);
+    const last = this.#streams.get(entry.stream);
+    const follows = entry.stream_seq === (last ? last.seq + 1 : 0);
+    if (!follows) report('stream_seq', `gap in stream \`${entry.stream}\``);
+    if (entry.prev !== (last?.leaf ?? null)) {
+      const before = last ? `entry ${last.index}, the one before it in its stream` : 'the beginning of its stream';
+      report('prev', `does not continue from ${before}: this entry, that one or one between them was changed`);
+      if (last && follows)
+        report(
+          'unchained',
+          `entry ${index}, the next of its stream, continues from other bytes than these`,
+          last.index,
+        );
+    }
+    this.#streams.set(entry.stream, { index, seq: entry.stream_seq, leaf });
+  }
+}
