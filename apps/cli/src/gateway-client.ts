@@ -63,11 +63,15 @@ export type GatewayClient = {
   readonly request: <T>(method: string, path: string, schema: z.ZodType<T>, body?: object) => Answer<T>;
   /** The export as NDJSON text. */
   readonly exportLog: () => Answer<string>;
+  /** The same as bytes, for logs of any size; ends when the gateway has sent all. */
+  readonly exportStream: () => Answer<AsyncIterable<Uint8Array>>;
 };
 
 export type Decision = { readonly answer: 'approve' | 'deny'; readonly viewDigest: string; readonly reason?: string };
 
 const REQUEST_TIMEOUT_MS = 30_000;
+/** Ten million entries at 3,000 a second. */
+const EXPORT_TIMEOUT_MS = 3_600_000;
 
 async function problemOf(response: Response): Promise<Problem> {
   const body = problemSchema.safeParse(await response.json().catch(() => ({})));
@@ -80,12 +84,12 @@ async function problemOf(response: Response): Promise<Problem> {
   };
 }
 
-type Send = (method: string, path: string, body?: object) => Promise<Response>;
+type Send = (method: string, path: string, body?: object, timeoutMs?: number) => Promise<Response>;
 
 function sender(base: string, token: string): Send {
-  return async (method, path, body) => {
+  return async (method, path, body, timeoutMs = REQUEST_TIMEOUT_MS) => {
     const headers = { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) };
-    const signal = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
+    const signal = AbortSignal.timeout(timeoutMs);
     try {
       return await fetch(new URL(path, base), {
         method,
@@ -151,6 +155,11 @@ export function gatewayClient(base: string, token: string): GatewayClient {
     exportLog: async () => {
       const response = await send('GET', '/v1/audit/export');
       return response.ok ? ok(await response.text()) : err(await problemOf(response));
+    },
+    exportStream: async () => {
+      const response = await send('GET', '/v1/audit/export', undefined, EXPORT_TIMEOUT_MS);
+      if (!response.ok) return err(await problemOf(response));
+      return ok(response.body ?? new ReadableStream<Uint8Array>());
     },
   };
 }

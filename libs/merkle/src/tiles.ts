@@ -167,7 +167,8 @@ export class TileBuilder {
     const full: TileBytes[] = [];
     let hash = leaf;
     for (let level = 0; ; level += 1) {
-      const at = (this.#levels[level] ??= { index: 0, hashes: [] });
+      const at = this.#levels[level] ?? { index: 0, hashes: [] };
+      this.#levels[level] = at;
       at.hashes.push(hash);
       if (at.hashes.length < TILE_WIDTH) return full;
       full.push({ tile: { level, index: at.index, width: TILE_WIDTH }, bytes: concatBytes(...at.hashes) });
