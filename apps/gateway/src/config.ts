@@ -1,5 +1,6 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
+import { oidcSchema } from './access/oidc-sign-in.ts';
 import { groupsSchema, nameSchema, ROLES } from './access/principal.ts';
 
 const tokenSchema = z.object({
@@ -23,6 +24,8 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   /** Folder of the built desk; a missing one leaves only the API. */
   deskDir: z.string().min(1),
   tokens: z.array(tokenSchema).max(1_000),
+  /** Identity provider; absent: one-time links and tokens only. */
+  oidc: oidcSchema.optional(),
   policy: z.object({
     permissions: z.record(z.string(), z.unknown()),
     ceilings: z.record(z.string(), z.unknown()),

@@ -10,6 +10,8 @@ export const ERROR_CODES = {
   hostUnavailable: 'countersign.gateway.host_unavailable',
   unauthenticated: 'countersign.gateway.unauthenticated',
   forbidden: 'countersign.gateway.forbidden',
+  signInFailed: 'countersign.gateway.sign_in_failed',
+  identityProvider: 'countersign.gateway.identity_provider',
   signInAgain: 'countersign.gateway.sign_in_again',
   changedMeanwhile: 'countersign.gateway.changed_meanwhile',
   notFound: 'countersign.gateway.not_found',

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
 import type { Access } from '../http/access-routes.ts';
@@ -5,6 +6,7 @@ import { ApiTokens } from './api-tokens.ts';
 import { Authenticator } from './authenticator.ts';
 import { CoolDown } from './cool-down.ts';
 import { Directory } from './directory.ts';
+import { OidcSignIn } from './oidc-sign-in.ts';
 import { SignIn } from './sign-in.ts';
 
 /** Everything of sign-in, tokens and people of one gateway. */
@@ -22,4 +24,18 @@ export function openAccess(config: GatewayConfig, { audit, now, hardened }: Gate
     hardened,
   });
   return { authenticator, tokens, directory, signIn, hardened };
+}
+
+/** Sign-in with the configured identity provider; undefined when there is none. Throws when the secret cannot be read. */
+export function openOidc(config: GatewayConfig, directory: Directory, now: () => number): OidcSignIn | undefined {
+  if (!config.oidc) return undefined;
+  const { clientSecretFile } = config.oidc;
+  const secret = clientSecretFile === undefined ? undefined : readFileSync(clientSecretFile, 'utf8').trim();
+  return new OidcSignIn({
+    config: config.oidc,
+    secret,
+    directory,
+    reserved: config.tokens.map(({ name }) => name),
+    now,
+  });
 }

@@ -26,7 +26,14 @@ export type Access = {
   readonly hardened: boolean;
 };
 
-const COOKIE = { httpOnly: true, sameSite: 'strict', path: '/', maxAge: COOKIE_SECONDS } as const;
+/** Options of the cookie of a person's session. */
+export const SESSION_COOKIE_OPTIONS = {
+  httpOnly: true,
+  sameSite: 'strict',
+  path: '/',
+  maxAge: COOKIE_SECONDS,
+  secure: 'auto',
+} as const;
 
 const isAdmin = (principal: Principal): boolean => hasRole(principal, ['admin']);
 
@@ -177,7 +184,7 @@ function signInRoutes(app: Http, gateway: Gateway, { authenticator, signIn, hard
           message: 'this link was used or is too old; make a new one',
         });
       }
-      return reply.setCookie(SESSION_COOKIE, cookie, { ...COOKIE, secure: 'auto' }).redirect('/');
+      return reply.setCookie(SESSION_COOKIE, cookie, SESSION_COOKIE_OPTIONS).redirect('/');
     },
   );
 

@@ -1,5 +1,6 @@
 import { createIdentity, EnvelopeKind, openIdentity, signEnvelope } from '@countersign/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { oidcSchema } from '../access/oidc-sign-in.ts';
 import type { Role } from '../access/principal.ts';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
 
@@ -25,6 +26,8 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /healthz': { roles: 'open' },
   'GET /readyz': { roles: 'open' },
   'GET /login': { roles: 'open' },
+  'GET /v1/oidc/login': { roles: 'open' },
+  'GET /v1/oidc/callback': { roles: 'open' },
   'GET /metrics': { roles: EVERYBODY },
   'GET /v1/me': { roles: EVERYBODY },
   'POST /v1/logout': { roles: EVERYBODY },
@@ -63,7 +66,10 @@ const plane = new ControlPlane();
 let callId = '';
 
 beforeAll(async () => {
-  await plane.start(TOKENS, { policy: { permissions: { queues: QUEUES }, ceilings: {}, security: {} } });
+  const oidc = oidcSchema.parse({
+    ...{ issuer: 'http://127.0.0.1:1', clientId: 'countersign', publicUrl: 'http://127.0.0.1:1', roles: {} },
+  });
+  await plane.start(TOKENS, { oidc, policy: { permissions: { queues: QUEUES }, ceilings: {}, security: {} } });
   callId = await plane.pendingCall({ queue: 'payments' });
 }, 60_000);
 afterAll(() => plane.stop());

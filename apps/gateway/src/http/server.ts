@@ -8,13 +8,14 @@ import fastifyStatic from '@fastify/static';
 import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { Invitations } from '../access/invitations.ts';
-import { openAccess } from '../access/open-access.ts';
+import { openAccess, openOidc } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
 import type { Http } from './http.ts';
+import { addOidcRoutes } from './oidc-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
@@ -81,6 +82,8 @@ export async function startHttp(
   const routes = guardRoutes(app, access.authenticator, gateway.now);
   addRoutes(app, gateway);
   addAccessRoutes(app, gateway, access);
+  const oidc = openOidc(config, access.directory, gateway.now);
+  if (oidc) addOidcRoutes(app, oidc, access.signIn);
   addEnrolRoutes(app, gateway, {
     invitations: new Invitations({ audit: gateway.audit, rootKey: config.rootKey, now: gateway.now }),
     authenticator: access.authenticator,
