@@ -2,6 +2,7 @@ import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { oidcSchema } from './access/oidc-sign-in.ts';
 import { groupsSchema, nameSchema, ROLES } from './access/principal.ts';
+import { channelsSchema } from './notify/channel.ts';
 
 const tokenSchema = z.object({
   /** The person it stands for. */
@@ -23,6 +24,10 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   controlIdentityFile: z.string().min(1),
   /** Folder of the built desk; a missing one leaves only the API. */
   deskDir: z.string().min(1),
+  /** Address at which people reach the desk; absent: the one it listens on. */
+  publicUrl: z.url({ protocol: /^https?$/ }).optional(),
+  /** Channels that tell people outside the desk. */
+  channels: channelsSchema,
   tokens: z.array(tokenSchema).max(1_000),
   /** Identity provider; absent: one-time links and tokens only. */
   oidc: oidcSchema.optional(),

@@ -32,6 +32,7 @@ import { EventHub } from './event-hub.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import { startHttp } from './http/server.ts';
 import { Metrics } from './metrics.ts';
+import { startNotifying } from './notify/start-notifying.ts';
 import { PolicyDesk } from './policy-desk.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
@@ -160,12 +161,14 @@ export async function startGateway(
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
   const sweep = startSweep(gateway);
-  const http = await startHttp(config, gateway);
+  const outside = await startNotifying(config, gateway);
+  const http = await startHttp(config, gateway, outside);
   return {
     port: http.port,
     routes: http.routes,
     stop: async () => {
       await http.stop();
+      await outside.stop();
       await Promise.all(loops.map((running) => running.stop()));
       await sweep.stop();
       audit.close();

@@ -19,15 +19,27 @@ export const subjects = {
   output: (host: string, call: string) => `cs.v1.output.${token(host)}.${token(call)}`,
   heartbeat: (host: string) => `cs.v1.heartbeat.${token(host)}`,
   beat: () => 'cs.v1.checkpoint',
+  /** Notices that wait for a channel; `*` for all channels. */
+  notice: (channel: string) => `cs.v1.notice.${channel === '*' ? channel : token(channel)}`,
+  /** Notices that were given up. */
+  deadNotice: (channel: string) => `cs.v1.dead-notice.${channel === '*' ? channel : token(channel)}`,
   proof: (host: string) => `cs.v1.proof.${token(host)}`,
 } as const;
 
 /** Names of the JetStream streams. */
-export const STREAMS = { calls: 'CALLS', work: 'WORK', outcomes: 'OUTCOMES', events: 'EVENTS' } as const;
+export const STREAMS = {
+  calls: 'CALLS',
+  work: 'WORK',
+  outcomes: 'OUTCOMES',
+  events: 'EVENTS',
+  notices: 'NOTICES',
+  deadNotices: 'DEAD_NOTICES',
+} as const;
 
 /** Durable consumers, made by the control plane only. */
 export const consumers = {
   gatewayCalls: 'gateway-calls',
   gatewayOutcomes: 'gateway-outcomes',
   work: (host: string) => `work-${token(host)}`,
+  notices: (channel: string) => `notices-${token(channel)}`,
 } as const;

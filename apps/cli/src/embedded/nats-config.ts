@@ -48,6 +48,8 @@ const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
       'cs.v1.event.*.*',
       'cs.v1.inspect.*',
       'cs.v1.control.*',
+      subjects.notice('*'),
+      subjects.deadNotice('*'),
       'cs.v1.gateway.ping',
     ],
     subscribe: [

@@ -8,7 +8,7 @@ const WORKING_MS = 10_000;
 const MAX_DELIVERIES = 30;
 
 /** What to do with a message after its handling. */
-export type Handled = 'ack' | 'retry';
+export type Handled = 'ack' | { readonly retryMs: number };
 
 export type PullLoop = { readonly stop: () => Promise<void> };
 
@@ -27,7 +27,7 @@ async function settle(options: PullLoopOptions, message: JsMsg): Promise<void> {
   try {
     const handled = await options.handle(message);
     if (handled === 'ack') message.ack();
-    else message.nak(1_000);
+    else message.nak(handled.retryMs);
   } catch (error) {
     const again = message.info.deliveryCount < MAX_DELIVERIES;
     const text = again
@@ -53,6 +53,8 @@ export function startPullLoop(options: PullLoopOptions): PullLoop {
         const consumer = await options.jetstream.consumers.get(options.stream, options.consumer);
         const messages = await consumer.consume({ max_messages: options.concurrency });
         closeCurrent = () => void messages.close();
+        // The stop may have come while the consumer was being opened.
+        if (stopping) closeCurrent();
         backoff = 100;
         for await (const message of messages) {
           const work = settle(options, message);

@@ -50,6 +50,10 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/tokens': { roles: EVERYBODY },
   'POST /v1/tokens': { roles: EVERYBODY, sensitive: true, body: {} },
   'DELETE /v1/tokens/:id': { roles: EVERYBODY, sensitive: true },
+  'GET /v1/notifications/channels': { roles: OPERATORS },
+  'POST /v1/notifications/channels/:id/test': { roles: OPERATORS, body: {} },
+  'GET /v1/notifications/dead': { roles: OPERATORS },
+  'POST /v1/notifications/dead/:seq/replay': { roles: OPERATORS, body: {} },
   'GET /v1/people': { roles: ALL_QUEUES },
   'PUT /v1/people/:subject': { roles: ['admin'], sensitive: true, body: {} },
 };
@@ -85,7 +89,8 @@ async function ask(
   const [method = '', url = ''] = name.split(' ');
   const route = url
     .replace(':id', url.includes('/tokens/') ? `tok_${'0'.repeat(32)}` : callId)
-    .replace(':subject', 'zoe');
+    .replace(':subject', 'zoe')
+    .replace(':seq', '1');
   const body = TABLE[name]?.body;
   const answer = await plane.request(method, route, {
     ...(as === undefined ? {} : { as }),

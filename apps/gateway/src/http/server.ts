@@ -11,10 +11,12 @@ import { Invitations } from '../access/invitations.ts';
 import { openAccess, openOidc } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
+import type { Outside } from '../notify/start-notifying.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
 import type { Http } from './http.ts';
+import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addRoutes } from './routes.ts';
@@ -66,6 +68,7 @@ function addErrors(app: Http, gateway: Gateway): void {
 export async function startHttp(
   config: GatewayConfig,
   gateway: Gateway,
+  outside: Outside,
 ): Promise<{ port: number; routes: readonly string[]; stop: () => Promise<void> }> {
   const app: Http = Fastify({
     bodyLimit: BODY_LIMIT,
@@ -92,6 +95,7 @@ export async function startHttp(
     natsUrl: config.publicNatsUrl ?? config.natsUrl,
   });
   addStreams(app, gateway);
+  addNotificationRoutes(app, { ...outside, now: gateway.now });
   if (existsSync(config.deskDir)) await app.register(fastifyStatic, { root: config.deskDir });
   await app.listen({ host: config.http.host, port: config.http.port });
   const address = app.server.address();
