@@ -5,6 +5,7 @@ import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand } from './commands/call.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
+import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
@@ -35,6 +36,7 @@ function program(): Command {
     addDoctorCommand,
     addTokensCommand,
     addEnrollCommands,
+    addNotificationsCommand,
     addPolicyCommand,
   ]) {
     add(root);

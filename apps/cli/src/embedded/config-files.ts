@@ -2,6 +2,7 @@ import path from 'node:path';
 import { type DataFolder, installationPath } from './data-folder.ts';
 import type { Keys } from './keys.ts';
 import { writePrivateJson } from './private-file.ts';
+import { readSettings } from './settings.ts';
 
 /** Loopback ports of one run. */
 export type Ports = {
@@ -51,6 +52,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
     rosterFile: keys.rosterFile,
   });
   const installation = installationPath();
+  const { publicUrl, channels = [], guardian = {} } = readSettings(data);
   return {
     audit: {
       ...connected('audit'),
@@ -59,7 +61,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       listen: { host: LOOPBACK, port: ports.audit },
       logName: logNameOf(data),
     },
-    guardian: { logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
+    guardian: { ...guardian, logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
     gateway: {
       ...connected('gateway'),
       auditAddress: `${LOOPBACK}:${ports.audit}`,
@@ -67,6 +69,8 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       http: { host: LOOPBACK, port: ports.http },
       controlIdentityFile: keys.identityPath('control'),
       deskDir: path.join(installation, 'apps/desk/dist'),
+      ...(publicUrl === undefined ? {} : { publicUrl }),
+      channels,
       tokens: keys.tokenHashes,
       policy: EMBEDDED_POLICY,
     },

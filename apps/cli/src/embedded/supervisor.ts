@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { FaultError } from '@countersign/kernel';
 import { commandLineOf, forgetProcesses, type ProcessRecord, recordProcesses } from './orphans.ts';
@@ -59,6 +59,17 @@ function spawnService(spec: ServiceSpec): ChildProcess {
     });
   } finally {
     closeSync(log);
+  }
+}
+
+/** What a service said last before it ended, followed by `; `; empty when its log does not tell. */
+function lastFault(logFile: string): string {
+  try {
+    const line = readFileSync(logFile, 'utf8').trimEnd().split('\n').at(-1) ?? '';
+    const { err } = JSON.parse(line) as { err?: { message?: unknown } };
+    return typeof err?.message === 'string' ? `${err.message.slice(0, 500)}; ` : '';
+  } catch {
+    return '';
   }
 }
 
@@ -124,7 +135,8 @@ export function createSupervisor(
     while (!(await spec.isReady())) {
       if (stopping) throw new FaultError('interrupted', { code: 'countersign.cli.interrupted' });
       if (service.ends >= MAX_EARLY_ENDS) {
-        throw new FaultError(`${spec.name} ends as soon as it starts; read \`${spec.logFile}\``, {
+        const why = lastFault(spec.logFile);
+        throw new FaultError(`${spec.name} ends as soon as it starts; ${why}read \`${spec.logFile}\``, {
           code: 'countersign.cli.not_ready',
         });
       }

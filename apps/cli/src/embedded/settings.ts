@@ -1,0 +1,41 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { FaultError } from '@countersign/kernel';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import type { DataFolder } from './data-folder.ts';
+
+/** What an operator may set for an embedded installation; the services check the parts and name the field at fault. */
+const settingsSchema = z.strictObject({
+  /** Address at which people reach the desk, for links in notices. */
+  publicUrl: z.string().optional(),
+  /** Channels of the gateway that tell people outside the desk; docs/notifications.md. */
+  channels: z.array(z.unknown()).optional(),
+  /** Providers and limits of the Guardian; docs/guardian.md. */
+  guardian: z.record(z.string(), z.unknown()).optional(),
+});
+
+export type Settings = z.infer<typeof settingsSchema>;
+
+/** Path of the settings; the file need not be there. */
+export const settingsFile = (data: DataFolder): string => path.join(data.private, 'settings.yaml');
+
+const refused = (message: string): FaultError => new FaultError(message, { code: 'countersign.cli.settings' });
+
+/** Reads the settings; empty when there is no file. Throws a FaultError that names what is wrong, never a value. */
+export function readSettings(data: DataFolder): Settings {
+  const file = settingsFile(data);
+  if (!existsSync(file)) return {};
+  if ((statSync(file).mode & 0o022) !== 0)
+    throw refused(`\`${file}\` may be written by others; run \`chmod 600\` on it`);
+  let value: unknown;
+  try {
+    value = parse(readFileSync(file, 'utf8')) ?? {};
+  } catch {
+    throw refused(`\`${file}\` is not YAML`);
+  }
+  const parsed = settingsSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const wrong = parsed.error.issues.map(({ message, path: at }) => `${at.join('.') || 'top level'}: ${message}`);
+  throw refused(`\`${file}\`: ${wrong.join('; ').toLowerCase()}`);
+}
