@@ -45,6 +45,23 @@ const hostSchema = z.looseObject({
   ready: z.boolean().optional(),
   reason: z.string().nullish(),
 });
+const sideSchema = z.looseObject({ digest: z.string(), size: z.number() }).nullable();
+const changeSchema = z.looseObject({
+  change: z.string(),
+  callId: z.string(),
+  agent: z.string(),
+  host: z.string(),
+  tool: z.string(),
+  path: z.string(),
+  state: z.string(),
+  before: sideSchema,
+  after: sideSchema,
+  diff: z.string().optional(),
+});
+export type FileChangeView = z.infer<typeof changeSchema>;
+
+const rollbackSchema = z.looseObject({ callId: z.string(), state: z.string(), reason: z.string() });
+
 export type HostStatus = z.infer<typeof hostSchema>;
 
 type Answer<T> = Promise<Result<T, Problem>>;
@@ -61,6 +78,12 @@ export type GatewayClient = {
   readonly cancel: (callId: string, reason: string) => Answer<unknown>;
   /** Any other request with a JSON answer. */
   readonly request: <T>(method: string, path: string, schema: z.ZodType<T>, body?: object) => Answer<T>;
+  readonly changes: (query: { state?: string; limit?: number }) => Answer<readonly FileChangeView[]>;
+  /** The change that a call made. */
+  readonly changeOf: (callId: string) => Answer<FileChangeView>;
+  readonly reviewChange: (callId: string) => Answer<{ readonly state: string }>;
+  /** Submits the rollback; the answer is the call that is decided on. */
+  readonly rollback: (callId: string, force: boolean) => Answer<z.infer<typeof rollbackSchema>>;
   /** The export as NDJSON text. */
   readonly exportLog: () => Answer<string>;
   /** The same as bytes, for logs of any size; ends when the gateway has sent all. */
@@ -152,6 +175,16 @@ export function gatewayClient(base: string, token: string): GatewayClient {
       answered(await send('POST', call(callId, '/decision'), decision), z.looseObject({ state: z.string() })),
     cancel: async (callId, reason) => answered(await send('POST', call(callId, '/cancel'), { reason }), z.unknown()),
     request: async (method, path, schema, body) => answered(await send(method, path, body), schema),
+    changes: async ({ state, limit }) => {
+      const query = new URLSearchParams({ ...(state ? { state } : {}), limit: String(limit ?? 100) });
+      const schema = z.object({ changes: z.array(changeSchema) });
+      return map(await answered(await send('GET', `/v1/changes?${query}`), schema), ({ changes }) => changes);
+    },
+    changeOf: async (callId) => answered(await send('GET', call(callId, '/change')), changeSchema),
+    reviewChange: async (callId) =>
+      answered(await send('POST', call(callId, '/change/review'), {}), z.looseObject({ state: z.string() })),
+    rollback: async (callId, force) =>
+      answered(await send('POST', call(callId, '/change/rollback'), { force }), rollbackSchema),
     exportLog: async () => {
       const response = await send('GET', '/v1/audit/export');
       return response.ok ? ok(await response.text()) : err(await problemOf(response));

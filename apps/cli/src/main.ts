@@ -3,6 +3,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { addApprovalsCommand } from './commands/approvals.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand } from './commands/call.ts';
+import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
@@ -30,6 +31,7 @@ function program(): Command {
     addStartCommand,
     addCallCommand,
     addApprovalsCommand,
+    addChangesCommand,
     addSessionCommand,
     addAuditCommand,
     addSandboxCommand,

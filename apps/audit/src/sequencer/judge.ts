@@ -26,6 +26,8 @@ export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
 
 const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   ...['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants'],
+  // Reviewed file changes, by their call; journals of hosts.
+  ...['file_review', 'journal'],
   // Who may do what: people, tokens, enrolment, partial answers, credentials.
   ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review'],
 ]);
@@ -151,6 +153,7 @@ function moved(call: CallMemory, state: string, request: AppendRequest, nowMs: n
           }
         : {}),
       ...(request.reason === '' ? {} : { reason: request.reason }),
+      ...(request.fileChanges.length === 0 ? {} : { fileChanges: request.fileChanges }),
     },
   };
 }

@@ -1,5 +1,5 @@
 import { isCallState, isTerminal, isTransitionAllowed } from '@countersign/kernel';
-import { type CallRecord, EnvelopeKind, Outcome, openEnvelope } from '@countersign/protocol';
+import { type CallRecord, EnvelopeKind, type FileChange, Outcome, openEnvelope } from '@countersign/protocol';
 import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
@@ -24,14 +24,41 @@ const ENTRY_TYPES: Readonly<Record<string, string>> = {
 function newSteps(record: CallRecord, outcome: Outcome): { type: string; state: string; atMs: number }[] {
   const steps: { type: string; state: string; atMs: number }[] = [];
   let state = record.state;
-  for (const report of outcome.reports) {
+  const known = outcome.reports.findLastIndex((report) => report.state === state);
+  for (const report of outcome.reports.slice(known + 1)) {
     const type = ENTRY_TYPES[report.state];
-    if (report.state === state || type === undefined) continue;
+    if (type === undefined) continue;
     if (!isCallState(state) || !isCallState(report.state) || !isTransitionAllowed(state, report.state)) break;
     state = report.state;
     steps.push({ type, state, atMs: Number(report.atMs) });
   }
   return steps;
+}
+
+/** Most changes that one outcome may report; a file tool makes one. */
+const MAX_CHANGES = 8;
+
+const factsOf = (state: FileChange['before']) =>
+  state ? { digest: Buffer.from(state.digest).toString('hex'), size: Number(state.size) } : null;
+
+function changeEntry(record: CallRecord, outcome: Outcome, change: FileChange) {
+  const { id, path, rollsBack, uncertain } = change;
+  const facts = {
+    change: id.slice(0, 64),
+    path: maskText(path),
+    before: factsOf(change.before),
+    after: factsOf(change.after),
+  };
+  return callEntry({
+    callId: record.callId,
+    type: rollsBack === '' ? 'file.changed' : 'file.rolled_back',
+    attempt: id.slice(0, 64),
+    nowMs: Number(outcome.reports.at(-1)?.atMs ?? 0n),
+    body: {
+      host: outcome.host,
+      detail: { ...facts, ...(rollsBack ? { rolls_back: rollsBack } : {}), ...(uncertain ? { uncertain } : {}) },
+    },
+  });
 }
 
 async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outcome): Promise<void> {
@@ -72,10 +99,12 @@ async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outc
       body: { host: outcome.host, detail: { ...detail, state: step.state } },
     }),
   );
+  const fileChanges = outcome.fileChanges.slice(0, MAX_CHANGES);
+  for (const change of fileChanges) entries.push(changeEntry(record, outcome, change));
   if (isCallState(last.state) && isTerminal(last.state)) {
     entries.push(callEntry({ callId, type: 'call.closed', nowMs, body: { detail: { state: last.state } } }));
   }
-  const reply = await gateway.audit.append({ entries, sealedResult: outcome.sealedResult, reason });
+  const reply = await gateway.audit.append({ entries, sealedResult: outcome.sealedResult, fileChanges, reason });
   if (reply.refusal)
     gateway.logger.warn(
       { code: reply.refusal.code, call: callId },

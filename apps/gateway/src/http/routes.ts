@@ -1,5 +1,4 @@
-import { CallPayload, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
-import type { FastifyRequest } from 'fastify';
+import { CallPayload, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import { z } from 'zod';
 import { visible } from '../access/principal.ts';
 import { ensureWorkConsumer } from '../broker/streams.ts';
@@ -12,15 +11,10 @@ import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
+import { visibleCall } from './visible-call.ts';
 
 const callId = z.object({ id: z.string().regex(/^[\w-]{1,64}$/) });
 const NO_CALL = { code: ERROR_CODES.notFound, message: 'no such call' };
-
-/** The call of a request; undefined, as if there were none, when the caller may not know of it. */
-async function visibleCall(gateway: Gateway, request: FastifyRequest): Promise<CallRecord | undefined> {
-  const record = await gateway.audit.getCall('', (request.params as { id: string }).id);
-  return record && visible(principalOf(request), record, gateway.queues) ? record : undefined;
-}
 
 function readRoutes(app: Http, gateway: Gateway): void {
   /** Calls by state, newest first; masked text. */

@@ -14,6 +14,7 @@ import type { Gateway } from '../context.ts';
 import type { Outside } from '../notify/start-notifying.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
+import { addChangeRoutes } from './change-routes.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
 import type { Http } from './http.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
@@ -84,6 +85,7 @@ export async function startHttp(
   const access = openAccess(config, gateway);
   const routes = guardRoutes(app, access.authenticator, gateway.now);
   addRoutes(app, gateway);
+  addChangeRoutes(app, gateway);
   addAccessRoutes(app, gateway, access);
   const oidc = openOidc(config, access.directory, gateway.now);
   if (oidc) addOidcRoutes(app, oidc, access.signIn);

@@ -19,7 +19,7 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
-import { Receipt } from "./work.ts";
+import { FileChange, Receipt } from "./work.ts";
 
 export const protobufPackage = "countersign.v1";
 
@@ -122,6 +122,8 @@ export interface AppendRequest {
     | undefined;
   /** Set with a `dispatched` transition: SHA-256 of the order's terms, bound by the receipt. */
   termsDigest: Uint8Array;
+  /** Files that the call changed, from the host's report. */
+  fileChanges: FileChange[];
 }
 
 export interface DocumentVersion {
@@ -201,6 +203,7 @@ export interface CallRecord {
   sealedResult: Uint8Array;
   /** SHA-256 of the terms of its order; empty until it was dispatched. */
   termsDigest: Uint8Array;
+  fileChanges: FileChange[];
   ancestorSessionIds: string[];
 }
 
@@ -1111,6 +1114,7 @@ function createBaseAppendRequest(): AppendRequest {
     grants: [],
     grantBounds: undefined,
     termsDigest: new Uint8Array(0),
+    fileChanges: [],
   };
 }
 
@@ -1190,6 +1194,9 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     }
     if (message.termsDigest.length !== 0) {
       writer.uint32(258).bytes(message.termsDigest);
+    }
+    for (const v of message.fileChanges) {
+      FileChange.encode(v!, writer.uint32(482).fork()).join();
     }
     return writer;
   },
@@ -1375,6 +1382,14 @@ export const AppendRequest: MessageFns<AppendRequest> = {
             message.termsDigest = reader.bytes();
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.fileChanges.push(FileChange.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1472,6 +1487,11 @@ export const AppendRequest: MessageFns<AppendRequest> = {
         : isSet(object.terms_digest)
         ? bytesFromBase64(object.terms_digest)
         : new Uint8Array(0),
+      fileChanges: globalThis.Array.isArray(object?.fileChanges)
+        ? object.fileChanges.map((e: any) => FileChange.fromJSON(e))
+        : globalThis.Array.isArray(object?.file_changes)
+        ? object.file_changes.map((e: any) => FileChange.fromJSON(e))
+        : [],
     };
   },
 
@@ -1540,6 +1560,9 @@ export const AppendRequest: MessageFns<AppendRequest> = {
     if (message.termsDigest.length !== 0) {
       obj.termsDigest = base64FromBytes(message.termsDigest);
     }
+    if (message.fileChanges?.length) {
+      obj.fileChanges = message.fileChanges.map((e) => FileChange.toJSON(e));
+    }
     return obj;
   },
 
@@ -1577,6 +1600,7 @@ export const AppendRequest: MessageFns<AppendRequest> = {
       ? GrantBounds.fromPartial(object.grantBounds)
       : undefined;
     message.termsDigest = object.termsDigest ?? new Uint8Array(0);
+    message.fileChanges = object.fileChanges?.map((e) => FileChange.fromPartial(e)) || [];
     return message;
   },
 };
@@ -2242,6 +2266,7 @@ function createBaseCallRecord(): CallRecord {
     sealedPayload: new Uint8Array(0),
     sealedResult: new Uint8Array(0),
     termsDigest: new Uint8Array(0),
+    fileChanges: [],
     ancestorSessionIds: [],
   };
 }
@@ -2343,6 +2368,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     }
     if (message.termsDigest.length !== 0) {
       writer.uint32(322).bytes(message.termsDigest);
+    }
+    for (const v of message.fileChanges) {
+      FileChange.encode(v!, writer.uint32(482).fork()).join();
     }
     for (const v of message.ancestorSessionIds) {
       writer.uint32(226).string(v!);
@@ -2587,6 +2615,14 @@ export const CallRecord: MessageFns<CallRecord> = {
             message.termsDigest = reader.bytes();
             continue;
           }
+          case 60: {
+            if (tag !== 482) {
+              break;
+            }
+
+            message.fileChanges.push(FileChange.decode(reader, reader.uint32()));
+            continue;
+          }
           case 28: {
             if (tag !== 226) {
               break;
@@ -2705,6 +2741,11 @@ export const CallRecord: MessageFns<CallRecord> = {
         : isSet(object.terms_digest)
         ? bytesFromBase64(object.terms_digest)
         : new Uint8Array(0),
+      fileChanges: globalThis.Array.isArray(object?.fileChanges)
+        ? object.fileChanges.map((e: any) => FileChange.fromJSON(e))
+        : globalThis.Array.isArray(object?.file_changes)
+        ? object.file_changes.map((e: any) => FileChange.fromJSON(e))
+        : [],
       ancestorSessionIds: globalThis.Array.isArray(object?.ancestorSessionIds)
         ? object.ancestorSessionIds.map((e: any) => globalThis.String(e))
         : globalThis.Array.isArray(object?.ancestor_session_ids)
@@ -2799,6 +2840,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     if (message.termsDigest.length !== 0) {
       obj.termsDigest = base64FromBytes(message.termsDigest);
     }
+    if (message.fileChanges?.length) {
+      obj.fileChanges = message.fileChanges.map((e) => FileChange.toJSON(e));
+    }
     if (message.ancestorSessionIds?.length) {
       obj.ancestorSessionIds = message.ancestorSessionIds;
     }
@@ -2844,6 +2888,7 @@ export const CallRecord: MessageFns<CallRecord> = {
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
     message.termsDigest = object.termsDigest ?? new Uint8Array(0);
+    message.fileChanges = object.fileChanges?.map((e) => FileChange.fromPartial(e)) || [];
     message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
     return message;
   },
