@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Agent, CallOutcome } from '@countersign/agent';
+import { type Agent, type CallOutcome, connectAgent } from '@countersign/agent';
 import { makeId } from '@countersign/kernel';
 import {
   CallCancel,
@@ -20,7 +20,9 @@ import {
   subjects,
 } from '@countersign/protocol';
 import { connectNats, inboxPrefix, loadRoster, type NatsConnection } from '@countersign/service-kit';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { z } from 'zod';
+import { enrolWith } from '../enrolment.ts';
 import { approveWaiting, verifyLog } from './check.ts';
 import { installationPath } from './data-folder.ts';
 import { enrolSamples } from './enrol.ts';
@@ -331,6 +333,86 @@ describe('a hostile or careless agent', () => {
     expect((await at('/v1/me', { headers: { cookie } })).status).toBe(200);
     expect((await at('/v1/calls/call_x/decision', decision)).status).toBe(401);
   });
+});
+
+describe('another agent', () => {
+  let mallory: Agent;
+  let hers: Identity;
+  let hersRaw: NatsConnection;
+
+  beforeAll(async () => {
+    const { endpoints, keys, data } = installation;
+    const member = {
+      role: 'agent',
+      id: 'mallory',
+      principal: 'mallory-owner',
+      hosts: ['local'],
+      roots: { local: [data.sampleProject] },
+      tools: ['bash', 'read', 'write'],
+      queues: ['default'],
+      task: '',
+    };
+    const operator = installation.client('local-operator');
+    const invited = await operator.request('POST', '/v1/invitations', z.object({ text: z.string() }), { member });
+    if (!invited.ok) throw new Error(invited.error.detail);
+    const file = await createIdentity('agent', 'mallory');
+    await enrolWith(endpoints.http, invited.value.text, file);
+    hers = await openIdentity(file);
+    const roster = loadRoster(keys.rosterFile, endpoints.rootKey);
+    const { natsUrl } = endpoints;
+    const inbox = inboxPrefix('agent', 'mallory');
+    hersRaw = await vi.waitFor(() => connectNats({ url: natsUrl, seed: hers.seed, name: 'raw', inboxPrefix: inbox }), {
+      timeout: 20_000,
+      interval: 250,
+    });
+    mallory = await connectAgent({ natsUrl, identity: hers, roster });
+  }, 60_000);
+  afterAll(async () => {
+    await mallory?.close();
+    await hersRaw?.close();
+  });
+
+  test("cannot take another agent's call id, nor use its session", async () => {
+    const submitted = await call('write', { path: 'mine.txt', content: 'mine\n' });
+    const viewDigest = await pendingView(submitted.callId);
+    const opened = await mallory.openSession({ project: installation.data.sampleProject, host: 'local' });
+    if (!opened.ok) throw new Error(opened.error.message);
+    const taken = await mallory.call({
+      tool: 'bash',
+      args: { command: 'echo hers > mine.txt' },
+      session: opened.value.sessionId,
+      callId: submitted.callId,
+    });
+    expect(await taken.result).toMatchObject({ state: 'rejected', code: 'countersign.audit.conflict' });
+    const borrowed = await mallory.call({ tool: 'bash', args: { command: 'echo hers > mine.txt' }, session });
+    expect(await borrowed.result).toMatchObject({ state: 'rejected', code: 'countersign.gateway.unknown_session' });
+    await installation.client('local-approver').decide(submitted.callId, { answer: 'approve', viewDigest });
+    expect((await endOf(submitted)).state).toBe('done');
+    expect(readFileSync(inProject('mine.txt'), 'utf8')).toBe('mine\n');
+    await clean();
+  });
+
+  test('cannot speak as another: its signed message on her subject, and hers on its, lead to nothing', async () => {
+    const replayed = newCallId();
+    const signedByVictim = await submission(replayed, 'bash', '{"command":"true"}');
+    hersRaw.publish(subjects.call('mallory'), signedByVictim);
+    const forged = newCallId();
+    hersRaw.publish(subjects.call('sample'), await submission(forged, 'bash', '{"command":"true"}', hers));
+    await hersRaw.flush();
+    const honest = await mallory.call({ tool: 'bash', args: { command: 'true' }, session: 'ses_none' });
+    expect((await honest.result).state).toBe('rejected');
+    expect((await finish('bash', { command: 'true' })).state).toBe('done');
+    for (const callId of [replayed, forged]) {
+      const found = await installation.client('local-operator').callById(callId);
+      expect(found.ok ? 200 : found.error.status).toBe(404);
+    }
+  });
+});
+
+test('full_access is refused above the ceiling when a session is opened', async () => {
+  const { sampleProject: project } = installation.data;
+  const opened = await agent.openSession({ project, host: 'local', approvalMode: 'full_access' });
+  expect(opened.ok ? opened.value : opened.error.message).toMatch(/full_access/);
 });
 
 describe('crashes', () => {
