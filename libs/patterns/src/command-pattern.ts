@@ -43,7 +43,8 @@ function tokenize(source: string): Token[] {
   return tokens;
 }
 
-function run(tokens: readonly Token[], text: string, confine: boolean): boolean {
+/** Matches with every place at once, so that a confined star ends at a blank. */
+function run(tokens: readonly Token[], text: string): boolean {
   const n = tokens.length;
   let state = new Uint8Array(n + 1);
   const close = (s: Uint8Array): void => {
@@ -63,7 +64,7 @@ function run(tokens: readonly Token[], text: string, confine: boolean): boolean 
         if (t.char === c) next[j + 1] = 1;
         else continue;
       } else if (t.kind === 'one') next[j + 1] = 1;
-      else if (t.kind === 'any' || !confine || !/\s/.test(c ?? '')) next[j] = 1;
+      else if (t.kind === 'any' || !/\s/.test(c ?? '')) next[j] = 1;
       else continue;
       alive = true;
     }
@@ -72,6 +73,43 @@ function run(tokens: readonly Token[], text: string, confine: boolean): boolean 
     state = next;
   }
   return state[n] === 1;
+}
+
+type Piece = readonly (string | undefined)[];
+
+/** The runs between the stars, characters with `undefined` for `?`. */
+function piecesOf(tokens: readonly Token[]): Piece[] {
+  const pieces: (string | undefined)[][] = [[]];
+  for (const t of tokens)
+    if (t.kind === 'any' || t.kind === 'confined') pieces.push([]);
+    else pieces.at(-1)?.push(t.kind === 'char' ? t.char : undefined);
+  return pieces;
+}
+
+const standsAt = (piece: Piece, text: string, at: number): boolean => {
+  for (let i = 0; i < piece.length; i++) if (piece[i] !== undefined && piece[i] !== text[at + i]) return false;
+  return at + piece.length <= text.length;
+};
+
+/** A matcher for stars that span anything: each piece is taken where it first stands, which cannot miss a match. */
+function greedy(tokens: readonly Token[]): (text: string) => boolean {
+  const [head = [], ...rest] = piecesOf(tokens);
+  const tail = rest.pop();
+  const plain = rest.map((piece) => (piece.includes(undefined) ? undefined : piece.join('')));
+  return (text) => {
+    if (!standsAt(head, text, 0)) return false;
+    if (tail === undefined) return text.length === head.length;
+    let at = head.length;
+    const end = text.length - tail.length;
+    for (const [i, piece] of rest.entries()) {
+      const literal = plain[i];
+      if (literal !== undefined) at = text.indexOf(literal, at);
+      else while (at <= end && !standsAt(piece, text, at)) at++;
+      if (at === -1 || at > end) return false;
+      at += piece.length;
+    }
+    return at <= end && standsAt(tail, text, end);
+  };
 }
 
 /** Compiles a command pattern: `*` spans anything, `?` one character, backslash makes them literal. */
@@ -88,18 +126,20 @@ export function compileCommandPattern(source: string): CommandPattern {
       : undefined;
   const extended: Token[] | undefined = hasStar ? undefined : [...tokens, { kind: 'char', char: ' ' }, { kind: 'any' }];
   const confined = tokens.some((t) => t.kind === 'confined');
+  const strict = [tokens, bare, extended].flatMap((list) => (list === undefined ? [] : [greedy(list)]));
+  const free = [tokens, bare].flatMap((list) => (list === undefined ? [] : [greedy(list)]));
   return {
     source,
     hasStar,
     hasWildcard: firstWild !== -1,
     literalPrefix: literalOf(firstWild === -1 ? tokens : tokens.slice(0, firstWild)),
     firstWord: source.split(' ')[0] ?? '',
-    matchesStrict: (text) =>
-      run(tokens, text, false) ||
-      (bare !== undefined && run(bare, text, false)) ||
-      (extended !== undefined && run(extended, text, false)),
-    matchesAllow: (text) =>
-      !(confined && text.split(/[\s/:=]/).includes('..')) &&
-      (run(tokens, text, true) || (bare !== undefined && run(bare, text, true))),
+    matchesStrict: (text) => strict.some((matches) => matches(text)),
+    matchesAllow: confined
+      ? (text) =>
+          free.some((matches) => matches(text)) &&
+          !text.split(/[\s/:=]/).includes('..') &&
+          (run(tokens, text) || (bare !== undefined && run(bare, text)))
+      : (text) => free.some((matches) => matches(text)),
   };
 }

@@ -102,12 +102,15 @@ export function isPrivateHost(raw: string): boolean {
 /** A compiled host pattern: exact, `*.name`, optional port and path prefix. */
 export interface HostPattern {
   readonly source: string;
+  /** The host it names or, with `wild`, whose sub-domains it names; undefined for every host. */
+  readonly host: string | undefined;
+  readonly wild: boolean;
   matches(target: HostTarget, everyPort: boolean): boolean;
 }
 
 /** Compiles a host pattern; undefined if it is not one. */
 export function compileHostPattern(source: string): HostPattern | undefined {
-  if (source === '*' || source === '**') return { source, matches: () => true };
+  if (source === '*' || source === '**') return { source, host: undefined, wild: true, matches: () => true };
   const bare = source.replace(/^https?:\/\//i, '');
   const slash = bare.indexOf('/');
   const authority = slash === -1 ? bare : bare.slice(0, slash);
@@ -124,6 +127,8 @@ export function compileHostPattern(source: string): HostPattern | undefined {
   if (wild && (host.startsWith('[') || ipaddr.IPv4.isValid(host))) return undefined;
   return {
     source,
+    host,
+    wild,
     matches: (target, everyPort) => {
       const named = wild ? target.host.endsWith(`.${host}`) : target.host === host;
       const ported =

@@ -8,5 +8,7 @@ export {
   parseTarget,
 } from './host.ts';
 export { compilePathGlob, isInside, normalisePath, type PathBase, type PathGlob } from './path-glob.ts';
+export { PathIndex } from './path-index.ts';
+export { PrefixIndex } from './prefix-index.ts';
 export { findSuspicious } from './suspicious.ts';
 export { fromWindowsPath } from './windows-path.ts';

@@ -21,12 +21,16 @@ export interface PathGlob {
   matchesTight(path: string, ignoreCase: boolean): boolean;
 }
 
+/** Something that normalising would change. */
+const UNSETTLED = /\/\.{0,2}(?:\/|$)/;
+
 /** Joins and normalises lexically: `.` and `..` are resolved, doubled slashes removed, drives become `/c:`. */
 export function normalisePath(given: string, cwd: string, home: string): string {
   const path = fromWindowsPath(given, false);
   let full = path;
   if (path === '~' || path.startsWith('~/')) full = home + path.slice(1);
   else if (!path.startsWith('/')) full = `${cwd}/${path}`;
+  if (full.startsWith('/') && !UNSETTLED.test(full)) return full;
   const out: string[] = [];
   for (const part of full.split('/')) {
     if (part === '' || part === '.') continue;

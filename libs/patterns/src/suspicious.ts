@@ -5,6 +5,7 @@ const UNUSUAL =
 
 /** The first code point that could make a text read differently from what it does, escaped; undefined if none. */
 export function findSuspicious(text: string): string | undefined {
+  if (/^[\t\n\u0020-\u007e]*$/.test(text)) return undefined;
   const points = Array.from(text);
   for (let i = 0; i < points.length; i++) {
     const c = points[i] ?? '';

@@ -1,24 +1,12 @@
-import { type CommandPattern, compileCommandPattern } from '@countersign/patterns';
+import type { CommandPattern } from '@countersign/patterns';
 import { hazardOptions } from './bash/hazards.ts';
 import { takesData } from './bash/programs.ts';
 import type { Simple } from './bash/walk.ts';
 import { type Resolved, UNKNOWN } from './bash/words.ts';
 import { baseName } from './bash/wrappers.ts';
 import { show } from './path-rules.ts';
-import { ruleCoversTool } from './tools.ts';
-import type { Finding, PolicySet, Rule } from './types.ts';
-
-export interface CommandRule {
-  readonly rule: Rule;
-  readonly pattern: CommandPattern | undefined;
-}
-
-/** The rules about shell commands, compiled. */
-export function commandRules(set: PolicySet, tool: string): CommandRule[] {
-  return set.rules
-    .filter((rule) => ruleCoversTool(rule, tool))
-    .map((rule) => ({ rule, pattern: rule.pattern === undefined ? undefined : compileCommandPattern(rule.pattern) }));
-}
+import type { CommandRule, CommandRules } from './rule-index.ts';
+import type { Finding } from './types.ts';
 
 const MAX_VARIANTS = 48;
 const join = (words: readonly Resolved[]): string => words.map((x) => x.text).join(' ');
@@ -52,42 +40,44 @@ function fits(pattern: CommandPattern | undefined, text: string): boolean {
   return known.startsWith(pattern.literalPrefix) || pattern.literalPrefix.startsWith(known);
 }
 
+/** Rules that an argument of a program, taken as a command of its own, matches. */
+function startedBy(words: readonly Resolved[], rules: CommandRules['tight']): Set<CommandRule> {
+  const out = new Set<CommandRule>();
+  for (let i = 1; i < words.length && i < 33; i++) {
+    const text = [baseName(words[i]?.text ?? ''), ...words.slice(i + 1).map((x) => x.text)].join(' ');
+    for (const r of rules.near([text])) if (r.pattern?.matchesStrict(text)) out.add(r);
+  }
+  return out;
+}
+
 /** Deny and ask findings of the command rules for one simple command. */
-export function judgeCommandRules(simple: Simple, rules: readonly CommandRule[]): Finding[] {
+export function judgeCommandRules(simple: Simple, rules: CommandRules['tight']): Finding[] {
   const words = simple.words;
-  const tight = rules.filter((r) => r.rule.effect !== 'allow');
-  if (words.length === 0 || tight.length === 0) return [];
+  if (words.length === 0 || rules.all.length === 0) return [];
   const out: Finding[] = [];
   const texts = variants(words);
-  const name = baseName(words[0]?.text ?? '');
-  const shown = show(join(words));
-  const globProgram = words[0]?.glob === true;
-  for (const { rule, pattern } of tight) {
-    const rules = { rule, text: `\`${shown}\` matches the ${rule.label}` };
-    if (texts.some((t) => pattern === undefined || pattern.matchesStrict(t)))
-      out.push({ effect: rule.effect === 'deny' ? 'deny' : 'ask', kind: 'rule', ...rules });
-    else if (globProgram || texts.some((t) => fits(pattern, t)))
-      out.push({
-        effect: 'ask',
-        kind: 'possible',
-        rule,
-        text: `\`${shown}\` is unresolved and could match the ${rule.label}`,
-      });
-    else if (!takesData(name)) {
-      for (let i = 1; i < words.length && i < 33; i++)
-        if (
-          pattern?.matchesStrict([baseName(words[i]?.text ?? ''), ...words.slice(i + 1).map((x) => x.text)].join(' '))
-        ) {
-          out.push({
-            effect: 'ask',
-            kind: 'possible',
-            rule,
-            text: `\`${shown}\` could start what the ${rule.label} names`,
-          });
-          break;
-        }
-    }
-  }
+  const seen = new Set<CommandRule>();
+  const add = (r: CommandRule, kind: 'rule' | 'possible', how: string): void => {
+    if (seen.has(r)) return;
+    seen.add(r);
+    const effect = kind === 'rule' ? r.rule.effect : 'ask';
+    out.push({
+      effect: effect === 'deny' ? 'deny' : 'ask',
+      kind,
+      rule: r.rule,
+      text: `\`${show(join(words))}\` ${how} the ${r.rule.label}`,
+    });
+  };
+  for (const r of rules.bare) add(r, 'rule', 'matches');
+  for (const r of rules.near(texts)) if (texts.some((t) => r.pattern?.matchesStrict(t))) add(r, 'rule', 'matches');
+  const open = texts.filter((t) => t.includes(UNKNOWN));
+  const possible = 'is unresolved and could match';
+  if (words[0]?.glob === true) for (const r of rules.all) add(r, 'possible', possible);
+  for (const text of open)
+    for (const r of rules.around(text.slice(0, text.indexOf(UNKNOWN))))
+      if (fits(r.pattern, text)) add(r, 'possible', possible);
+  if (!takesData(baseName(words[0]?.text ?? '')))
+    for (const r of startedBy(words, rules)) add(r, 'possible', 'could start what is named by');
   return out;
 }
 
@@ -104,19 +94,19 @@ function spellsAll(pattern: CommandPattern, hazards: readonly string[]): boolean
 }
 
 /** The allow rules that cover a simple command. */
-export function coveringAllows(simple: Simple, rules: readonly CommandRule[]): CommandRule[] {
+export function coveringAllows(simple: Simple, rules: CommandRules['allow']): CommandRule[] {
   const words = simple.words;
   const first = words[0];
   if (first === undefined || words.some((x) => x.unresolved) || first.glob || /\s/.test(first.text)) return [];
   const text = join(words);
+  const near = [...rules.bare, ...rules.near([text])].filter(
+    ({ pattern }) =>
+      pattern === undefined ||
+      ((!first.text.includes('/') || pattern.literalPrefix.startsWith(first.text)) && pattern.matchesAllow(text)),
+  );
+  if (near.length === 0) return near;
   const hazards = hazardOptions(words);
-  return rules.filter(({ rule, pattern }) => {
-    if (rule.effect !== 'allow') return false;
-    if (pattern === undefined) return hazards.length === 0;
-    if (first.text.includes('/') && !pattern.literalPrefix.startsWith(first.text)) return false;
-    if (!pattern.matchesAllow(text)) return false;
-    return spellsAll(pattern, hazards);
-  });
+  return near.filter(({ pattern }) => (pattern === undefined ? hazards.length === 0 : spellsAll(pattern, hazards)));
 }
 
 /** Whether an allow rule names the program without a wildcard, so that it may lift a risky form. */

@@ -6,9 +6,9 @@ import { judgeBash, writeScopes } from './judge-bash.ts';
 import { judgeHost } from './judge-host.ts';
 import { grantOffer, hasFullAccess, type Lifted, liftedBy, ruleOffer } from './lift.ts';
 import { isSandboxed, tableAllows } from './modes.ts';
-import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
+import { isAllowed, judgePath, realPath, show } from './path-rules.ts';
 import { reviewOf } from './review.ts';
-import { actionOf, canonicalTool, isMcpTool, patternKind, ruleCoversTool } from './tools.ts';
+import { actionOf, canonicalTool, isMcpTool, patternKind } from './tools.ts';
 import type { Call, Decision, Effect, Facts, Finding, Obligations, PolicySet } from './types.ts';
 
 function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): Finding[] {
@@ -20,7 +20,7 @@ function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): 
     out.push({ effect: 'ask', kind: 'unreadable', text: `suspicious character ${odd} in the path` });
   const path = normalisePath(given, facts.cwd, facts.home);
   const real = realPath(path, facts);
-  const rules = pathRules(set, tool, facts);
+  const rules = set.index.paths(tool, facts);
   const scopes = writeScopes(path, facts);
   const grant = { tool, action, scopes };
   for (const f of judgePath(rules, path.replaceAll('\uffff', '?'), facts.cwd, facts, action, action === 'delete'))
@@ -28,7 +28,7 @@ function judgePathCall(call: Call, set: PolicySet, facts: Facts, tool: string): 
   if (action === 'delete' && judgesRoot(path, real, facts))
     out.push({ effect: 'deny', kind: 'rule', text: `deleting \`${path}\` is a root-destroying form` });
   if (out.some((f) => f.kind === 'rule')) return out;
-  const allowed = rules.some((r) => r.rule.effect === 'allow' && allowCovers(r, path, real, facts));
+  const allowed = isAllowed(rules, path, real, facts);
   if (!allowed && !tableAllows(action, set, facts, false))
     out.push({
       effect: 'ask',
@@ -79,7 +79,7 @@ function judgeOther(set: PolicySet, facts: Facts, tool: string): Finding[] {
   if (odd !== undefined)
     out.push({ effect: 'ask', kind: 'unreadable', text: `suspicious character ${odd} in the tool name` });
   const grant = { tool, action: actionOf(tool) ?? 'execute', scopes: [tool] };
-  const rules = set.rules.filter((r) => ruleCoversTool(r, tool));
+  const rules = set.index.rulesOf(tool);
   for (const rule of rules)
     if (rule.effect !== 'allow' && rule.tool === '*' && !isEverything(rule.pattern))
       out.push({
@@ -149,21 +149,14 @@ function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: 
 function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts): Obligations {
   const named = canonicalTool(call.tool);
   // What a call about one file names was asked about; what a command or a search may meet was not.
-  const meetsMore = patternKind(named) !== 'path' || named === 'search';
-  const patterns = (tool: string): string[] => [
-    ...new Set(
-      set.rules
-        .filter((r) => r.tool === tool && (r.effect === 'deny' || (meetsMore && r.effect === 'ask')))
-        .map((r) => r.pattern ?? '**'),
-    ),
-  ];
+  const effects = patternKind(named) !== 'path' || named === 'search' ? 'any' : 'deny';
   const asked = Array.isArray(call.args?.hosts) ? call.args.hosts.map(String) : [];
   const hosts = profile === 'networked' ? [...new Set([...set.allowedHosts, ...asked])].sort() : [];
   const shell = patternKind(canonicalTool(call.tool)) === 'command';
   return {
     profile,
-    denyRead: patterns('read').sort(),
-    denyWrite: patterns('write').sort(),
+    denyRead: set.index.obliged('read', effects),
+    denyWrite: set.index.obliged('write', effects),
     hosts,
     ...(shell ? { environment: environmentNames(facts) } : {}),
   };

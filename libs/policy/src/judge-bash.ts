@@ -4,21 +4,20 @@ import { onlyReads, readCandidates, writeTargets } from './bash/programs.ts';
 import { type Redirected, type Simple, type Walk, walkText } from './bash/walk.ts';
 import type { Resolved } from './bash/words.ts';
 import { baseName, SHELLS } from './bash/wrappers.ts';
-import { type CommandRule, commandRules, coveringAllows, judgeCommandRules, namesProgram } from './command-rules.ts';
+import { coveringAllows, judgeCommandRules, namesProgram } from './command-rules.ts';
 import { isHarmlessName } from './environment.ts';
 import { riskyForm } from './guards/risky.ts';
 import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
 import { tableAllows } from './modes.ts';
-import { allowCovers, judgePath, pathRules, realPath, show } from './path-rules.ts';
+import { isAllowed, judgePath, realPath, show } from './path-rules.ts';
+import type { CommandRules, PathRules } from './rule-index.ts';
 import type { Call, Facts, Finding, PolicySet } from './types.ts';
-
-type PathRules = ReturnType<typeof pathRules>;
 
 interface Judge {
   readonly set: PolicySet;
   readonly facts: Facts;
   readonly tool: string;
-  readonly commands: readonly CommandRule[];
+  readonly commands: CommandRules;
   readonly writes: PathRules;
   readonly reads: PathRules;
   /** The write rules, and those about deleting. */
@@ -56,7 +55,7 @@ function redirectFindings(r: Redirected, simple: Simple, judge: Judge): Finding[
   const known = !r.target.unresolved && simple.cwd !== undefined;
   const path = normalisePath(text, simple.cwd ?? facts.cwd, facts.home);
   const real = realPath(path, facts);
-  if (known && judge.writes.some((w) => w.rule.effect === 'allow' && allowCovers(w, path, real, facts))) return out;
+  if (known && isAllowed(judge.writes, path, real, facts)) return out;
   const scopes = known ? writeScopes(path, facts) : [];
   return [
     ...out,
@@ -101,13 +100,12 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
     if (word.unresolved || simple.cwd === undefined) continue;
     out.push(...judgePath(judge.reads, word.text, simple.cwd, facts, `${show(name)} reads`, false));
   }
-  const tight = judge.writes.filter((w) => w.rule.effect !== 'allow');
-  if (tight.length === 0 || onlyReads(simple.words) || simple.words.length === 0) return out;
+  if (judge.writes.tight.length === 0 || onlyReads(simple.words) || simple.words.length === 0) return out;
   const named = targets.length > 0 && name !== 'git';
   if (!named)
     for (const word of readCandidates(simple)) {
       if (word.unresolved || simple.cwd === undefined) continue;
-      for (const f of judgePath(tight, word.text, simple.cwd, facts, `${show(name)} may write`, false))
+      for (const f of judgePath(judge.writes, word.text, simple.cwd, facts, `${show(name)} may write`, false))
         out.push({ ...f, effect: 'ask', kind: 'possible' });
     }
   if (!judge.sandboxed && !named && simple.wraps !== true)
@@ -119,12 +117,13 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
   return out;
 }
 
-function guardFindings(simple: Simple, judge: Judge, allows: readonly CommandRule[]): Finding[] {
+function guardFindings(simple: Simple, judge: Judge): Finding[] {
   const root = rootDestroyingForm(simple, judge.facts);
+  const risky = root === undefined ? riskyForm(simple) : undefined;
+  if (root === undefined && risky === undefined) return [];
   const text = show(simple.words.map((x) => x.text).join(' '));
   if (root !== undefined)
     return [{ effect: 'deny', kind: 'rule', text: `\`${text}\` is a root-destroying form: ${root}` }];
-  const risky = riskyForm(simple);
   if (risky === undefined) return [];
   const { security } = judge.facts;
   const reason = `\`${text}\` is a risky form: ${risky.form}`;
@@ -134,7 +133,7 @@ function guardFindings(simple: Simple, judge: Judge, allows: readonly CommandRul
       ? [{ effect: 'ask', kind: 'possible', text: reason }]
       : [{ effect: 'deny', kind: 'rule', text: reason }];
   }
-  if (allows.some((allow) => namesProgram(allow, simple))) return [];
+  if (coveringAllows(simple, judge.commands.allow).some((allow) => namesProgram(allow, simple))) return [];
   return [{ effect: 'ask', kind: 'risky', text: reason }];
 }
 
@@ -150,15 +149,16 @@ function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
   });
 }
 
+function scopesOf(simple: Simple, facts: Facts): string[] {
+  if (simple.cwd === undefined || simple.words.some((x) => x.unresolved)) return [];
+  return bashScopes(simple.words, normalisePath(simple.cwd, '/', facts.home));
+}
+
 function simpleFindings(simple: Simple, judge: Judge): Finding[] {
-  const allows = coveringAllows(simple, judge.commands);
-  const cwd = simple.cwd === undefined ? undefined : normalisePath(simple.cwd, '/', judge.facts.home);
-  const scopes = cwd === undefined || simple.words.some((x) => x.unresolved) ? [] : bashScopes(simple.words, cwd);
-  const raised = judgeCommandRules(simple, judge.commands).map((f) => ({
-    ...f,
-    grant: { tool: judge.tool, action: 'execute', scopes },
-  }));
-  const out: Finding[] = [...raised, ...guardFindings(simple, judge, allows), ...fileFindings(simple, judge)];
+  const raised = judgeCommandRules(simple, judge.commands.tight);
+  const scopes = raised.length > 0 || !judge.tableAllows ? scopesOf(simple, judge.facts) : [];
+  const granted = raised.map((f) => ({ ...f, grant: { tool: judge.tool, action: 'execute', scopes } }));
+  const out: Finding[] = [...granted, ...guardFindings(simple, judge), ...fileFindings(simple, judge)];
   if (simple.role === 'strict' || judge.tableAllows) return out;
   const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
   for (const a of simple.assigns)
@@ -171,7 +171,7 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
       });
   if (
     simple.words.length === 0 ||
-    allows.length > 0 ||
+    coveringAllows(simple, judge.commands.allow).length > 0 ||
     out.some((f) => f.kind === 'rule' && f.effect === 'ask' && f.rule?.tool !== 'write' && f.rule?.tool !== 'read')
   )
     return out;
@@ -222,16 +222,20 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): F
     set,
     facts,
     tool,
-    commands: commandRules(set, tool),
-    writes: pathRules(set, 'write', facts),
-    reads: pathRules(set, 'read', facts),
-    deletes: pathRules(set, 'delete', facts),
+    commands: set.index.commands(tool),
+    writes: set.index.paths('write', facts),
+    reads: set.index.paths('read', facts),
+    deletes: set.index.paths('delete', facts),
     sandboxed,
     tableAllows: allows,
   };
-  for (const { rule } of judge.commands)
-    if (rule.effect !== 'allow' && rule.pattern === undefined)
-      out.push({ effect: rule.effect, kind: 'rule', rule, text: `the call matches the ${rule.label}` });
+  for (const { rule } of judge.commands.tight.bare)
+    out.push({
+      effect: rule.effect === 'deny' ? 'deny' : 'ask',
+      kind: 'rule',
+      rule,
+      text: `the call matches the ${rule.label}`,
+    });
   for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
   if (allows) return out;
   for (const name of Object.keys(call.env ?? {}))
@@ -246,7 +250,7 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): F
 }
 
 function judgePrefix(command: string, set: PolicySet, tool: string): Finding[] {
-  const tight = commandRules(set, tool).filter((r) => r.rule.effect === 'deny');
+  const tight = set.index.commands(tool).tight.all.filter((r) => r.rule.effect === 'deny');
   const text = command.slice(0, 4096);
   return tight
     .filter(

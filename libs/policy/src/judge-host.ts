@@ -1,9 +1,5 @@
-import { compileHostPattern, findSuspicious, type HostTarget, isPrivateHost } from '@countersign/patterns';
-import { ruleCoversTool } from './tools.ts';
+import { findSuspicious, type HostTarget, isPrivateHost } from '@countersign/patterns';
 import type { Facts, Finding, PolicySet } from './types.ts';
-
-const anyMatches = (patterns: readonly string[], target: HostTarget, everyPort: boolean): boolean =>
-  patterns.some((p) => p !== '*' && p !== '**' && compileHostPattern(p)?.matches(target, everyPort) === true);
 
 /** Judges one host that a call wants to reach. */
 export function judgeHost(
@@ -27,10 +23,8 @@ export function judgeHost(
     });
   let allowed = false;
   let asked = false;
-  for (const rule of set.rules) {
-    if (!ruleCoversTool(rule, tool)) continue;
-    const pattern = rule.pattern === undefined ? undefined : compileHostPattern(rule.pattern);
-    if (rule.pattern !== undefined && pattern?.matches(target, rule.effect !== 'allow') !== true) continue;
+  for (const { rule, pattern } of set.index.hosts(tool).of(target.host)) {
+    if (pattern !== undefined && !pattern.matches(target, rule.effect !== 'allow')) continue;
     if (rule.effect === 'allow') allowed = true;
     else {
       asked = true;
@@ -43,8 +37,8 @@ export function judgeHost(
       });
     }
   }
-  const forbidden = anyMatches(set.forbiddenHosts, target, true);
-  const listed = !forbidden && anyMatches(set.allowedHosts, target, false);
+  const forbidden = set.index.forbidden.holds(target, true);
+  const listed = !forbidden && set.index.allowed.holds(target, false);
   if (forbidden)
     out.push({ effect: 'deny', kind: 'rule', text: `host \`${target.host}\` is forbidden by the organisation` });
   if (hardened && !listed)

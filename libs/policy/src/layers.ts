@@ -1,3 +1,4 @@
+import { RuleIndex } from './rule-index.ts';
 import { canonicalTool } from './tools.ts';
 import {
   type Ceilings,
@@ -107,11 +108,15 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   const backend = chosen ?? managed.defaults?.sandboxBackend ?? 'auto';
   const barred = backend === 'app-guard' && ceilings.appGuard === false;
   if (barred) ignored.push('backend `app-guard` is above the ceiling');
+  rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0));
+  const allowedHosts = [...new Set(hosts)].sort();
+  const forbiddenHosts = [...(managed.forbiddenHosts ?? [])].sort();
   return {
-    rules: rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0)),
+    rules,
+    index: new RuleIndex(rules, allowedHosts, forbiddenHosts),
     mode: effectiveMode(layers, trusted, ignored),
-    allowedHosts: [...new Set(hosts)].sort(),
-    forbiddenHosts: [...(managed.forbiddenHosts ?? [])].sort(),
+    allowedHosts,
+    forbiddenHosts,
     ceilings,
     queues: managed.queues ?? {},
     harmlessNames: managed.harmlessNames ?? managed.defaults?.harmlessNames ?? [],

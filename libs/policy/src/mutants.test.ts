@@ -5,7 +5,9 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const repository = path.join(import.meta.dirname, '../../..');
-const vectors = ['cases.jsonl', 'more.jsonl'].map((name) => path.join(repository, 'vectors/policy', name));
+const vectors = ['cases.jsonl', 'more.jsonl', 'kinds.jsonl'].map((name) =>
+  path.join(repository, 'vectors/policy', name),
+);
 
 /** What is dropped, the file below `libs`, the exact text, and what stands there instead. */
 const MUTANTS: readonly (readonly [string, string, string, string])[] = [
@@ -78,16 +80,16 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     "if (!(rest[at]?.text ?? '').startsWith('-')) continue;",
     'continue;',
   ],
-  ['possible matches', 'policy/src/command-rules.ts', 'else if (globProgram ||', 'else if (false &&'],
-  ['unknown launchers', 'policy/src/command-rules.ts', 'else if (!takesData(name)) {', 'else if (false) {'],
+  ['possible matches', 'policy/src/command-rules.ts', 'if (fits(r.pattern, text)) add(', 'if (false) add('],
+  ['unknown launchers', 'policy/src/command-rules.ts', "if (!takesData(baseName(words[0]?.text ?? '')))", 'if (false)'],
   ['unresolved words in an allow', 'policy/src/command-rules.ts', 'words.some((x) => x.unresolved) ||', ''],
+  ['programs given by a path', 'policy/src/command-rules.ts', "(!first.text.includes('/') ||", '(true ||'],
   [
-    'programs given by a path',
+    'option hazards',
     'policy/src/command-rules.ts',
-    "if (first.text.includes('/') &&",
-    "if (first.text.includes('\\0') &&",
+    'hazards.length === 0 : spellsAll(pattern, hazards)',
+    'true : true',
   ],
-  ['option hazards', 'policy/src/command-rules.ts', 'return spellsAll(pattern, hazards);', 'return true;'],
   ['how often an option is spelled', 'policy/src/command-rules.ts', 'words.splice(at, 1);', ''],
   ['git options', 'policy/src/bash/hazards.ts', "if (name === 'git') return gitHazards(rest);", ''],
   ['sed scripts', 'policy/src/bash/hazards.ts', 'if (/^g?sed$/.test(name)) return sedHazards(words);', ''],
@@ -144,11 +146,16 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'forbidden hosts',
     'policy/src/judge-host.ts',
-    'const forbidden = anyMatches(set.forbiddenHosts, target, true);',
+    'const forbidden = set.index.forbidden.holds(target, true);',
     'const forbidden = false;',
   ],
   ['hardened hosts', 'policy/src/judge-host.ts', 'if (hardened && !listed)', 'if (false)'],
-  ['every port of a deny', 'policy/src/judge-host.ts', "rule.effect !== 'allow') !== true)", 'false) !== true)'],
+  [
+    'every port of a deny',
+    'policy/src/judge-host.ts',
+    "pattern.matches(target, rule.effect !== 'allow')",
+    'pattern.matches(target, false)',
+  ],
   [
     'real paths',
     'policy/src/path-rules.ts',
@@ -205,19 +212,26 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     'return problems.length > 99 ? err(problems) :',
   ],
   ['match examples', 'policy/src/load.ts', 'for (const e of rule.match ?? [])', 'for (const e of [] as string[])'],
-  ['confined stars', 'patterns/src/command-pattern.ts', "else if (t.kind === 'any' || !confine ||", 'else if (true ||'],
-  [
-    'dot-dot in a confined star',
-    'patterns/src/command-pattern.ts',
-    "!(confined && text.split(/[\\s/:=]/).includes('..')) &&",
-    '',
-  ],
+  ['confined stars', 'patterns/src/command-pattern.ts', "else if (t.kind === 'any' ||", 'else if (true ||'],
+  ['dot-dot in a confined star', 'patterns/src/command-pattern.ts', "!text.split(/[\\s/:=]/).includes('..') &&", ''],
   [
     'extra arguments of a deny',
     'patterns/src/command-pattern.ts',
-    '(extended !== undefined && run(extended, text, false))',
-    'false',
+    '[tokens, bare, extended].flatMap',
+    '[tokens, bare].flatMap',
   ],
+  [
+    'rules found beside the words of a command',
+    'patterns/src/prefix-index.ts',
+    'out.push(...at.whole);\n      if (space',
+    'if (space',
+  ],
+  ['paths found by their folder', 'patterns/src/path-index.ts', 'at > 0; at =', 'at > 99; at ='],
+  ['drives of Windows', 'patterns/src/windows-path.ts', 'if (drive === null)', 'if (true)'],
+  ['short names of Windows', 'patterns/src/path-glob.ts', '(shortNames && name', '(false && name'],
+  ['settings of layers', 'policy/src/effective-facts.ts', 'set.security === undefined ?', 'true ?'],
+  ['hardened sandboxes', 'policy/src/decide.ts', '!facts.security.hardened_mode || !runs ||', 'true ||'],
+  ['deletions by commands', 'policy/src/judge-bash.ts', 'removes ? judge.deletes :', 'removes ? judge.writes :'],
 ];
 
 let root = '';

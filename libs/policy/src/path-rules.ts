@@ -1,22 +1,16 @@
-import { compilePathGlob, isInside, normalisePath, type PathGlob } from '@countersign/patterns';
+import { isInside, normalisePath, type PathGlob } from '@countersign/patterns';
 import { UNKNOWN } from './bash/words.ts';
-import { ruleCoversTool } from './tools.ts';
-import type { Facts, Finding, PolicySet, Rule } from './types.ts';
+import type { PathRule, PathRules } from './rule-index.ts';
+import type { Facts, Finding } from './types.ts';
 
-interface CompiledRule {
-  readonly rule: Rule;
-  readonly glob: PathGlob | undefined;
-}
-
-/** Rules of one path tool, compiled against the session's directories. */
-export function pathRules(set: PolicySet, tool: string, facts: Facts): CompiledRule[] {
-  return set.rules
-    .filter((rule) => ruleCoversTool(rule, tool))
-    .map((rule) => ({ rule, glob: rule.pattern === undefined ? undefined : compilePathGlob(rule.pattern, facts) }));
-}
+const hasLinks = (realpaths: Facts['realpaths']): boolean => {
+  for (const path in realpaths) if (Object.hasOwn(realpaths, path)) return true;
+  return false;
+};
 
 /** The real path that the host reported, following links in parent directories too. */
 export function realPath(path: string, facts: Facts): string {
+  if (!hasLinks(facts.realpaths)) return path;
   const seen = new Set<string>();
   let current = path;
   for (let hop = 0; hop < 40; hop++) {
@@ -38,13 +32,7 @@ export function realPath(path: string, facts: Facts): string {
 }
 
 /** Whether a deny or ask rule speaks about a path, in either spelling. */
-export function matchesEither(
-  entry: CompiledRule,
-  path: string,
-  real: string,
-  facts: Facts,
-  removes: boolean,
-): boolean {
+function matchesEither(entry: PathRule, path: string, real: string, facts: Facts, removes: boolean): boolean {
   const glob = entry.glob;
   if (glob === undefined) return true;
   if (glob.matchesTight(path, facts.caseInsensitive) || glob.matchesTight(real, facts.caseInsensitive)) return true;
@@ -53,7 +41,7 @@ export function matchesEither(
 }
 
 /** Whether an allow rule covers a path; both spellings must match, base names only inside the project. */
-export function allowCovers(entry: CompiledRule, path: string, real: string, facts: Facts): boolean {
+function allowCovers(entry: PathRule, path: string, real: string, facts: Facts): boolean {
   const glob = entry.glob;
   if (glob === undefined) return true;
   if (glob.baseOnly && !(isInside(path, facts.project) && isInside(real, facts.project))) return false;
@@ -85,7 +73,7 @@ function globMayMeet(glob: PathGlob, text: string, cwd: string, facts: Facts): b
 }
 
 /** Whether an unresolved word could lie under a rule. */
-export function couldLieUnder(entry: CompiledRule, text: string, cwd: string | undefined, facts: Facts): boolean {
+function couldLieUnder(entry: PathRule, text: string, cwd: string | undefined, facts: Facts): boolean {
   const glob = entry.glob;
   if (glob === undefined || cwd === undefined) return true;
   if (!text.includes(UNKNOWN) && !text.includes('..')) return globMayMeet(glob, text, cwd, facts);
@@ -100,21 +88,20 @@ export function couldLieUnder(entry: CompiledRule, text: string, cwd: string | u
   return isInside(glob.literalPrefix, dir) || isInside(dir, glob.literalPrefix);
 }
 
-/** Deny and ask findings for one path. */
+/** Deny and ask findings for one path. `removes`: an ancestor of what a rule names counts too. */
 export function judgePath(
-  rules: readonly CompiledRule[],
+  rules: PathRules,
   text: string,
   cwd: string | undefined,
   facts: Facts,
   what: string,
-  removes: boolean,
+  removes = false,
 ): Finding[] {
   const out: Finding[] = [];
-  const tight = rules.filter((r) => r.rule.effect !== 'allow');
-  if (tight.length === 0) return out;
+  if (rules.tight.length === 0) return out;
   const relative = !text.startsWith('/') && !text.startsWith('~');
   if (text.includes(UNKNOWN) || /[*?[]/.test(text) || (relative && cwd === undefined)) {
-    for (const r of tight)
+    for (const r of rules.tight)
       if (couldLieUnder(r, text, cwd, facts))
         out.push({
           effect: 'ask',
@@ -126,7 +113,7 @@ export function judgePath(
   }
   const path = normalisePath(text, cwd ?? facts.cwd, facts.home);
   const real = realPath(path, facts);
-  for (const r of tight)
+  for (const r of removes ? rules.tight : rules.near(path, real))
     if (matchesEither(r, path, real, facts, removes))
       out.push({
         effect: r.rule.effect === 'deny' ? 'deny' : 'ask',
@@ -136,6 +123,10 @@ export function judgePath(
       });
   return out;
 }
+
+/** Whether an allow rule covers a path. */
+export const isAllowed = (rules: PathRules, path: string, real: string, facts: Facts): boolean =>
+  rules.allowsNear(path).some((r) => allowCovers(r, path, real, facts));
 
 /** A text for a reason, with unknown pieces made visible. */
 export const show = (text: string): string => text.replaceAll(UNKNOWN, '‹unresolved›').slice(0, 300);

@@ -1,3 +1,5 @@
+import type { RuleIndex } from './rule-index.ts';
+
 /** Permission modes, strictest first. */
 export const MODES = ['strict', 'dev', 'networked', 'yolo'] as const;
 export type PermissionMode = (typeof MODES)[number];
@@ -95,6 +97,8 @@ export interface Rule {
 
 export interface PolicySet {
   readonly rules: readonly Rule[];
+  /** The same rules, compiled. */
+  readonly index: RuleIndex;
   readonly mode: PermissionMode;
   readonly allowedHosts: readonly string[];
   readonly forbiddenHosts: readonly string[];

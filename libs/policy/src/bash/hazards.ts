@@ -113,17 +113,17 @@ const awkHazards = (rest: readonly string[]): string[] =>
   rest.filter((x) => AWK_RUNS.test(x) || /^-[fiEl]/.test(x) || abbreviates(x, AWK_OPTION) !== undefined);
 
 interface OptionHazard {
-  readonly program: RegExp;
+  readonly programs: string;
   readonly option?: RegExp;
   readonly long?: readonly string[];
 }
 
 const OPTIONS: readonly OptionHazard[] = [
-  { program: /^find$/, option: /^-(exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)$/ },
-  { program: /^(fd|fdfind)$/, option: /^-[a-zA-Z]*[xX]/, long: ['--exec', '--exec-batch'] },
-  { program: /^rg$/, option: /^--pre(=|$)|^--hostname-bin/ },
+  { programs: 'find', option: /^-(exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)$/ },
+  { programs: 'fd fdfind', option: /^-[a-zA-Z]*[xX]/, long: ['--exec', '--exec-batch'] },
+  { programs: 'rg', option: /^--pre(=|$)|^--hostname-bin/ },
   {
-    program: /^tar$/,
+    programs: 'tar',
     option: /^-[a-zA-Z]*[IF]/,
     long: [
       '--to-command',
@@ -135,12 +135,12 @@ const OPTIONS: readonly OptionHazard[] = [
       '--new-volume-script',
     ],
   },
-  { program: /^(ssh|scp|sftp)$/, option: /ProxyCommand|LocalCommand|^-o|^-F|^-S/ },
-  { program: /^man$/, option: /^-[a-zA-Z]*[PHC]/, long: ['--pager', '--html', '--config-file'] },
-  { program: /^(less|vim|vi|nvim|view|ex)$/, option: /^(-c|--cmd|-S|-[a-zA-Z]*[kKoO]|--log|--lesskey|\+)/ },
-  { program: /^sort$/, option: /^-[a-zA-Z]*o/, long: ['--output', '--compress-program'] },
+  { programs: 'ssh scp sftp', option: /ProxyCommand|LocalCommand|^-o|^-F|^-S/ },
+  { programs: 'man', option: /^-[a-zA-Z]*[PHC]/, long: ['--pager', '--html', '--config-file'] },
+  { programs: 'less vim vi nvim view ex', option: /^(-c|--cmd|-S|-[a-zA-Z]*[kKoO]|--log|--lesskey|\+)/ },
+  { programs: 'sort', option: /^-[a-zA-Z]*o/, long: ['--output', '--compress-program'] },
   {
-    program: /^curl$/,
+    programs: 'curl',
     option: /^-[a-zA-Z]*[oOKTDcJ]/,
     long: [
       '--output',
@@ -163,7 +163,7 @@ const OPTIONS: readonly OptionHazard[] = [
     ],
   },
   {
-    program: /^wget$/,
+    programs: 'wget',
     option: /^-[a-zA-Z]*[OoaPie]/,
     long: [
       '--output-document',
@@ -180,14 +180,18 @@ const OPTIONS: readonly OptionHazard[] = [
       '--warc-file',
     ],
   },
-  { program: /^rsync$/, option: /^-[a-zA-Z]*e/, long: ['--rsh', '--rsync-path', '--log-file', '--write-batch'] },
-  { program: /^zip$/, option: /^-TT/, long: ['--unzip-command'] },
-  { program: /^nmap$/, option: /^-o[A-Z]/, long: ['--script'] },
-  { program: /^tcpdump$/, option: /^-[a-zA-Z]*[zw]/ },
-  { program: /^gdb$/, option: /^--?(ex|eval-command|x|command|init)/ },
-  { program: /^split$/, long: ['--filter'] },
-  { program: /^(xz|gzip|zstd|uniq|shuf)$/, option: /^-o/, long: ['--output'] },
+  { programs: 'rsync', option: /^-[a-zA-Z]*e/, long: ['--rsh', '--rsync-path', '--log-file', '--write-batch'] },
+  { programs: 'zip', option: /^-TT/, long: ['--unzip-command'] },
+  { programs: 'nmap', option: /^-o[A-Z]/, long: ['--script'] },
+  { programs: 'tcpdump', option: /^-[a-zA-Z]*[zw]/ },
+  { programs: 'gdb', option: /^--?(ex|eval-command|x|command|init)/ },
+  { programs: 'split', long: ['--filter'] },
+  { programs: 'xz gzip zstd uniq shuf', option: /^-o/, long: ['--output'] },
 ];
+
+const BY_PROGRAM: ReadonlyMap<string, OptionHazard> = new Map(
+  OPTIONS.flatMap((o) => o.programs.split(' ').map((name): [string, OptionHazard] => [name, o])),
+);
 
 /**
  * Words of a command that run or write something beside what its program does. Only an allow pattern that spells a word
@@ -200,11 +204,10 @@ export function hazardOptions(words: readonly Resolved[]): string[] {
   if (/^g?sed$/.test(name)) return sedHazards(words);
   if (/^(g|m|n)?awk$/.test(name)) return awkHazards(rest);
   if (name === 'tee') return rest.filter((x) => !x.startsWith('-'));
-  const out: string[] = [];
-  for (const { program, option, long } of OPTIONS) {
-    if (!program.test(name)) continue;
-    for (const x of rest)
-      if (option?.test(x) || (long !== undefined && abbreviates(x, long) !== undefined)) out.push(x.split('=')[0] ?? x);
-  }
-  return out;
+  const hazard = BY_PROGRAM.get(name);
+  if (hazard === undefined) return [];
+  const { option, long } = hazard;
+  return rest.flatMap((x) =>
+    option?.test(x) || (long !== undefined && abbreviates(x, long) !== undefined) ? [x.split('=')[0] ?? x] : [],
+  );
 }

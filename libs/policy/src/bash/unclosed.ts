@@ -27,6 +27,7 @@ function openIn(node: SyntaxNode): string | undefined {
 
 /** Whether a parenthesis stands between the words of a command and belongs to none of them. */
 function hasLooseParenthesis(node: Extract<SyntaxNode, { type: 'Command' }>, text: string): boolean {
+  if (!/[()]/.test(text)) return false;
   const parts = [...(node.name ? [node.name] : []), ...node.prefix, ...node.suffix].sort((a, b) => a.pos - b.pos);
   let at = node.pos;
   for (const { pos, end } of parts) {
@@ -55,6 +56,7 @@ function openBelow(node: SyntaxNode, text: string | undefined, depth: number): s
 
 /** Characters between and behind the statements of a script that belong to none of them. */
 function leftOver(script: ParsedScript, text: string): boolean {
+  if (!/[()]/.test(text)) return false;
   let at = 0;
   let rest = '';
   for (const { pos, end } of script.commands) {
