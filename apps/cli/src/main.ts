@@ -6,7 +6,6 @@ import { addCallCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
-import { addGrantsCommand } from './commands/grants.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
@@ -34,7 +33,6 @@ function program(): Command {
     addApprovalsCommand,
     addChangesCommand,
     addSessionCommand,
-    addGrantsCommand,
     addAuditCommand,
     addSandboxCommand,
     addDoctorCommand,

@@ -40,6 +40,8 @@ export class PolicyDesk {
   /** A second review of whether a call fits agent, role and task. */
   readonly identityJudge: boolean;
   readonly hardened: boolean;
+  /** `networked` reaches no private address. */
+  readonly blockPrivateNetwork: boolean;
   /** Groups that read and decide in each queue of the managed layer. */
   readonly queues: Queues;
   /** Hex SHA-256 of the managed layer; recorded with each decision. */
@@ -58,6 +60,7 @@ export class PolicyDesk {
       hardened_mode: security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode,
     };
     this.hardened = this.#security.hardened_mode === true;
+    this.blockPrivateNetwork = this.hardened || this.#security.block_private_network === true;
     this.queues = queueGroups(this.#managed.queues ?? {});
     const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
     this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
@@ -83,7 +86,6 @@ export class PolicyDesk {
     call: { tool: string; args: Readonly<Record<string, unknown>>; tighten: string; tightenSource: string },
     host: Heartbeat,
     realpaths: Facts['realpaths'],
-    grants: Facts['grants'],
   ): Decision {
     const set = this.#sets.get(session.permission_mode);
     if (!set) throw new TypeError(`no policy set for mode \`${session.permission_mode}\``);
@@ -100,7 +102,7 @@ export class PolicyDesk {
       security: this.#security,
       realpaths,
       caseInsensitive: host.platform.startsWith('darwin'),
-      grants,
+      grants: [],
     };
     return decide(set, { tool: call.tool, args: call.args, ...tighten }, facts);
   }

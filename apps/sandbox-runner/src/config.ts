@@ -15,6 +15,11 @@ export const runnerConfigSchema = commonConfigSchema.extend({
   masks: z.array(absolutePath).max(256),
   /** Folder of the running code, read-only in every profile. */
   installation: absolutePath,
+  /** Accepted by name where commands run as the runner's own account; nothing stands between them and its keys but masks. */
+  accept: z
+    .array(z.enum(['full-access']))
+    .max(2)
+    .default([]),
   maxRunning: z.int().min(1).max(64),
 });
 

@@ -25,7 +25,6 @@ export type {
   Grant,
   LayerName,
   LayerSource,
-  Lift,
   Obligations,
   PermissionMode,
   PolicyLoadError,

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { bwrapArgv, limitedCommand, type SandboxFacts } from './bwrap-argv.ts';
+import { bwrapArgv, type SandboxFacts } from './bwrap-argv.ts';
 import { sandboxEnvironment } from './environment.ts';
-import { checkPlaces, type Places } from './places.ts';
+import { limitedCommand } from './limited-command.ts';
+import { checkPlaces, type Places, PROFILES } from './places.ts';
 
 const places: Places = {
   project: '/home/u/p',
@@ -19,6 +20,8 @@ const facts = (change: Partial<SandboxFacts> = {}): SandboxFacts => ({
   readOnly: ['/home/u/p/.git'],
   maskedFolders: [],
   maskedFiles: [],
+  maskedSockets: [],
+  privateTemp: false,
   emptyFile: '/state/empty',
   overlays: [],
   canDisableUserns: true,
@@ -101,6 +104,54 @@ describe('bwrapArgv', () => {
   });
 });
 
+describe('the arguments of each profile', () => {
+  const rich = (change: Partial<SandboxFacts>): Partial<SandboxFacts> => ({
+    places: { ...places, project: '/tmp/x/p', installation: '/tmp/inst' },
+    cwd: '/tmp/x/p/src',
+    readOnly: ['/tmp/x/p/.git', '/tmp/x/p/vendor/lib/.git'],
+    maskedFolders: ['/home/u/.ssh', '/tmp/x/p/secrets'],
+    maskedFiles: ['/home/u/.netrc', '/tmp/x/p/.env'],
+    ...change,
+  });
+  const bridge = { node: '/opt/node', script: '/opt/bridge.mjs' };
+  const visible = ['/usr', '/etc/hosts', '/home/u/main/.git'];
+  const cases: Readonly<Record<string, Partial<SandboxFacts>>> = {
+    ...Object.fromEntries(
+      PROFILES.map((profile) => [profile, rich({ profile, ...(profile === 'networked' ? { bridge } : {}) })]),
+    ),
+    hardened: rich({ visible }),
+    'hardened-read-only': rich({ visible, profile: 'read-only' }),
+    'private-folders': rich({ privateTemp: true, privateCache: '/state/caches/1' }),
+    'unix-mask': rich({ maskedSockets: ['/run/docker.sock', '/tmp/ssh-1/agent.1', '/home/u/.ssh/control'] }),
+    'wsl2-and-old-binary': rich({
+      canDisableUserns: false,
+      overlays: [{ source: '/s/passwd', target: '/etc/passwd' }],
+    }),
+  };
+
+  it.each(Object.entries(cases))('%s is exactly the golden file', async (name, change) => {
+    const text = bwrapArgv(facts(change)).join(' ').replaceAll(' --', '\n--');
+    await expect(`${text}\n`).toMatchFileSnapshot(`./testdata/bwrap-${name}.txt`);
+  });
+
+  it('shows no folder of the host in hardened mode that the minimum does not name', () => {
+    const bound = mounts(rich({ visible })).flatMap((text) => (/^--(ro-)?bind (\S+)/.exec(text) ?? [])[2] ?? []);
+    const allowed = [...visible, '/tmp', '/home/u/.cache', '/tmp/x', '/tmp/x/p', '/state/empty', '/tmp/inst'];
+    expect(bound.filter((path) => !allowed.includes(path) && !path.startsWith('/tmp/x/p/'))).toEqual([]);
+  });
+
+  it('shares the network in `full-access` alone', () => {
+    const shared = PROFILES.filter((profile) => !bwrapArgv(facts(rich({ profile }))).includes('--unshare-net'));
+    expect(shared).toEqual(['full-access']);
+  });
+
+  it('masks the state of the sandboxes in every profile', () => {
+    for (const profile of PROFILES) {
+      expect(mounts(rich({ profile }))).toContain('--tmpfs /home/u/.local/state/countersign/sandbox');
+    }
+  });
+});
+
 describe('checkPlaces', () => {
   it.each<[string, Partial<Places>]>([
     ['the root', { project: '/' }],
@@ -114,6 +165,8 @@ describe('checkPlaces', () => {
     ['a temp folder that is the home', { temp: '/home/u' }],
     ['a cache folder that holds the home', { cache: '/home' }],
     ['a cache folder of the system', { cache: '/etc' }],
+    ['a git folder', { project: '/home/u/p/.git' }],
+    ['a folder below protected names', { project: '/home/u/p/.git/modules/x' }],
     ['state in a writable root', { state: '/tmp/state' }],
   ])('refuses %s', (_, change) => {
     expect(checkPlaces({ ...places, ...change }, 'workspace-write')).toMatchObject({
@@ -128,6 +181,33 @@ describe('checkPlaces', () => {
 });
 
 describe('sandboxEnvironment', () => {
+  it("passes what a policy names, and never what is the runner's own", () => {
+    const source = { NPM_TOKEN: 't', NPM_CONFIG_REGISTRY: 'r', COUNTERSIGN_CONFIG: '/c', OTHER: 'x' };
+    const names = ['NPM_*', 'COUNTERSIGN_CONFIG'];
+    const given = sandboxEnvironment(source, { profile: 'workspace-write', places, names });
+    expect(given).toMatchObject({ NPM_TOKEN: 't', NPM_CONFIG_REGISTRY: 'r' });
+    expect(Object.keys(given)).not.toContain('COUNTERSIGN_CONFIG');
+    expect(Object.keys(given)).not.toContain('OTHER');
+  });
+
+  it("passes everything but what is the runner's own in `full-access`", () => {
+    const source = { GITHUB_TOKEN: 't', COUNTERSIGN_TOKEN: 'c', NODE_CHANNEL_FD: '3' };
+    const given = sandboxEnvironment(source, { profile: 'full-access', places });
+    expect(given).toMatchObject({ GITHUB_TOKEN: 't', HOME: '/home/u' });
+    expect(given).not.toHaveProperty('COUNTERSIGN_TOKEN');
+    expect(given).not.toHaveProperty('NODE_CHANNEL_FD');
+  });
+
+  it('names the proxy in `networked`, for every spelling of the variables', () => {
+    const given = sandboxEnvironment({ http_proxy: 'http://evil' }, { profile: 'networked', places });
+    expect([given.http_proxy, given.HTTPS_PROXY, given.ALL_PROXY, given.no_proxy]).toEqual([
+      'http://127.0.0.1:3128',
+      'http://127.0.0.1:3128',
+      'socks5h://127.0.0.1:3128',
+      '',
+    ]);
+  });
+
   it('passes the allowlist only', () => {
     const secrets = {
       GITHUB_TOKEN: 't',
@@ -137,7 +217,10 @@ describe('sandboxEnvironment', () => {
       BASH_ENV: 'x',
       LC_: 'x',
     };
-    const given = sandboxEnvironment({ ...secrets, PATH: '/bin', LANG: 'C', LC_ALL: 'C', HOME: '/elsewhere' }, places);
+    const given = sandboxEnvironment(
+      { ...secrets, PATH: '/bin', LANG: 'C', LC_ALL: 'C', HOME: '/elsewhere' },
+      { profile: 'workspace-write', places },
+    );
     expect(given).toEqual({
       PATH: '/bin',
       LANG: 'C',
@@ -149,7 +232,9 @@ describe('sandboxEnvironment', () => {
       GIT_OPTIONAL_LOCKS: '0',
       GIT_TERMINAL_PROMPT: '0',
       GIT_EDITOR: 'false',
+      GIT_SEQUENCE_EDITOR: 'false',
       EDITOR: 'false',
+      VISUAL: 'false',
       PAGER: 'cat',
       GIT_PAGER: 'cat',
     });

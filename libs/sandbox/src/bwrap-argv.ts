@@ -13,20 +13,32 @@ export type SandboxFacts = {
   readonly readOnly: readonly string[];
   readonly maskedFolders: readonly string[];
   readonly maskedFiles: readonly string[];
+  /** Sockets that are over-mounted, so that nobody listens there. */
+  readonly maskedSockets: readonly string[];
   /** An empty file that is shown in the place of masked files. */
   readonly emptyFile: string;
   /** Files of the system that are shown with other content. */
   readonly overlays: readonly Overlay[];
+  /** Hardened mode: all that can be read of the host. Absent shows everything. */
+  readonly visible?: readonly string[];
+  /** The temp folder is an empty one in memory, for this run alone. */
+  readonly privateTemp: boolean;
+  /** Folder that stands in for the user's cache. */
+  readonly privateCache?: string;
+  /** The program and script that offer the way out of `networked`. */
+  readonly bridge?: { readonly node: string; readonly script: string };
   /** The binary knows `--disable-userns`. */
   readonly canDisableUserns: boolean;
   readonly seccompFd: number;
   readonly statusFd: number;
 };
 
-const NAMESPACES = [
-  ...['--die-with-parent', '--new-session', '--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts'],
-  '--unshare-cgroup-try',
-];
+const LIFE = ['--die-with-parent', '--new-session', '--unshare-user', '--unshare-pid'];
+const APART = ['--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'];
+const PRIVATE_TEMP_BYTES = 1_073_741_824;
+
+/** Inner paths of the bridge. `/dev` is a file system of the sandbox's own. */
+export const BRIDGE = { node: '/dev/countersign/node', script: '/dev/countersign/bridge.mjs' } as const;
 
 const bind = (option: string, paths: readonly string[]): string[] => paths.flatMap((path) => [option, path, path]);
 
@@ -41,52 +53,78 @@ function between(root: string, path: string): string[] {
 const outermost = (paths: readonly string[]): readonly string[] =>
   shallowFirst(paths).filter((path) => !paths.some((other) => other !== path && isInside(path, other)));
 
+/** The root that holds the path, the deepest first. */
+const rootOf = (path: string, roots: readonly string[]): string | undefined =>
+  roots.findLast((root) => isInside(path, root));
+
 function plan(facts: SandboxFacts) {
-  const { profile, places } = facts;
+  const { profile, places, visible } = facts;
   const closed = [...facts.readOnly, places.installation, ...(profile === 'read-only' ? [places.project] : [])];
   const roots = writableRoots(profile, places).filter((root) => !closed.some((path) => isInside(root, path)));
-  const inRoot = (path: string): boolean => roots.some((root) => isInside(path, root));
-  const readOnly = outermost(closed.filter(inRoot));
-  const folders = outermost([...facts.maskedFolders, places.state]);
-  const files = facts.maskedFiles.filter((file) => !folders.some((folder) => isInside(file, folder)));
-  const held = [...readOnly, ...folders, ...files, ...roots];
+  const replaced = [...(facts.privateTemp ? [places.temp] : []), ...(facts.privateCache ? [places.cache] : [])];
+  const isHosts = (path: string): boolean => {
+    const root = rootOf(path, roots);
+    return root !== undefined && !replaced.includes(root);
+  };
+  const isShown = (path: string): boolean =>
+    isHosts(path) || (rootOf(path, roots) === undefined && (!visible || visible.some((each) => isInside(path, each))));
+  const readOnly = outermost(closed.filter((path) => isHosts(path) || path === places.project));
+  const folders = outermost([...facts.maskedFolders, places.state]).filter(isShown);
+  const unmasked = (path: string): boolean => isShown(path) && !folders.some((folder) => isInside(path, folder));
+  const files = shallowFirst(facts.maskedFiles.filter(unmasked));
+  const sockets = shallowFirst(facts.maskedSockets.filter(unmasked));
+  const held = [...readOnly, ...folders, ...files, ...sockets, ...roots];
   const pins = roots.flatMap((root) =>
     held.filter((path) => path !== root && isInside(path, root)).flatMap((path) => between(root, path)),
   );
-  return { roots, readOnly, folders, files: shallowFirst(files), pins: shallowFirst(pins) };
+  return { roots, readOnly, folders, files, sockets, pins: shallowFirst(pins) };
+}
+
+function rootMounts(facts: SandboxFacts, roots: readonly string[]): string[] {
+  return roots.flatMap((root) => {
+    if (facts.privateTemp && root === facts.places.temp) {
+      return ['--size', String(PRIVATE_TEMP_BYTES), '--perms', '1777', '--tmpfs', root];
+    }
+    const source = root === facts.places.cache ? (facts.privateCache ?? root) : root;
+    return ['--bind', source, root];
+  });
 }
 
 /**
- * Arguments of bubblewrap up to the command.
  * INVARIANT: a pin comes before the writable bind that hides it: the folder stays writable and cannot be renamed away,
- * because the kernel refuses to rename what is a mount point anywhere in the namespace.
+ * because the kernel refuses to rename what is a mount point anywhere in the namespace. Below a writable `/` nothing
+ * can be hidden, so that a pin is a writable bind of its own there.
  */
+function fileSystem(facts: SandboxFacts, roots: readonly string[], pins: readonly string[]): string[] {
+  if (roots.includes('/')) return [...bind('--bind', ['/']), ...bind('--bind', pins)];
+  const base = facts.visible
+    ? [...bind('--ro-bind', facts.visible), '--dir', facts.places.home]
+    : bind('--ro-bind', ['/']);
+  return [...base, ...bind('--ro-bind', pins), ...rootMounts(facts, roots)];
+}
+
+/** Arguments of bubblewrap up to the command. */
 export function bwrapArgv(facts: SandboxFacts): readonly string[] {
-  const { roots, readOnly, folders, files, pins } = plan(facts);
+  const { roots, readOnly, folders, files, sockets, pins } = plan(facts);
+  const isFull = facts.profile === 'full-access';
+  const { bridge } = facts;
   return [
-    ...NAMESPACES,
+    ...LIFE,
+    ...(isFull ? [] : APART),
     ...(facts.canDisableUserns ? ['--disable-userns'] : []),
-    ...['--unshare-net', '--cap-drop', 'ALL'],
-    ...bind('--ro-bind', ['/']),
-    ...bind('--ro-bind', pins),
-    ...bind('--bind', roots),
+    ...(isFull ? [] : ['--unshare-net']),
+    ...['--cap-drop', 'ALL'],
+    ...fileSystem(facts, roots, pins),
     ...bind('--ro-bind', readOnly),
     ...facts.overlays.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     ...folders.flatMap((folder) => ['--tmpfs', folder, '--remount-ro', folder]),
     ...files.flatMap((file) => ['--ro-bind', facts.emptyFile, file]),
-    ...['--dev', '/dev', '--proc', '/proc', '--remount-ro', '/proc'],
+    ...sockets.flatMap((socket) => ['--ro-bind', '/dev/null', socket]),
+    ...['--dev', '/dev'],
+    ...(bridge ? ['--ro-bind', bridge.node, BRIDGE.node, '--ro-bind', bridge.script, BRIDGE.script] : []),
+    ...['--proc', '/proc', '--remount-ro', '/proc'],
+    ...(facts.visible ? ['--remount-ro', '/'] : []),
     ...['--chdir', facts.cwd],
     ...['--seccomp', String(facts.seccompFd), '--json-status-fd', String(facts.statusFd)],
   ];
 }
-
-const MAX_PROCESSES = 1024;
-
-/** `-p` is the process limit of dash, `-u` that of bash. A lower limit that is already in force stays. */
-const LIMITS = `ulimit -c 0; ulimit -p ${MAX_PROCESSES} 2>/dev/null || ulimit -u ${MAX_PROCESSES} 2>/dev/null; exec "$@"`;
-
-/** The command below its limits. It is passed as arguments and never becomes part of a script of ours. */
-export const limitedCommand = (command: readonly string[]): readonly string[] => [
-  ...['/bin/sh', '-c', LIMITS, 'sh'],
-  ...command,
-];

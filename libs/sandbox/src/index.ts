@@ -1,14 +1,17 @@
-export { bwrapArgv, limitedCommand, type Overlay, type SandboxFacts } from './bwrap-argv.ts';
-export { sandboxEnvironment } from './environment.ts';
+export { BRIDGE, bwrapArgv, type Overlay, type SandboxFacts } from './bwrap-argv.ts';
+export { type EnvironmentRequest, PROXY_PORT, sandboxEnvironment } from './environment.ts';
+export { limitedCommand } from './limited-command.ts';
 export {
   checkPlaces,
   isInside,
   type PlaceError,
   type Places,
+  PROFILES,
   PROTECTED_NAMES,
   type Profile,
   shallowFirst,
   writableRoots,
+  writesProject,
 } from './places.ts';
-export { type BpfInstruction, encodeSeccomp, seccompProgram } from './seccomp.ts';
+export { type BpfInstruction, encodeSeccomp, type SocketRule, seccompProgram } from './seccomp.ts';
 export { type Architecture, EXAMINED_SYSCALLS, REFUSED_SYSCALLS } from './syscalls.ts';

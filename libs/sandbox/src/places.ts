@@ -1,7 +1,11 @@
 import { err, ok, type Result } from '@countersign/kernel';
 
-/** Profiles that bubblewrap can hold today. */
-export type Profile = 'workspace-write' | 'read-only';
+/** Profiles, from the narrowest to the widest. */
+export const PROFILES = ['read-only', 'workspace-write', 'networked', 'full-access'] as const;
+export type Profile = (typeof PROFILES)[number];
+
+/** Whether the project is writable and its protected names are guarded. */
+export const writesProject = (profile: Profile): boolean => profile === 'workspace-write' || profile === 'networked';
 
 /** Folders that a sandbox is made of: real, absolute, normalised paths. */
 export type Places = {
@@ -60,6 +64,8 @@ function checkProject({ project, home, installation }: Places): Result<undefined
   if (project === '/' || isInside(home, project)) {
     return bad(`project \`${project}\` is or holds the home folder; name a folder below it`);
   }
+  const inside = project.split('/').find((name) => PROTECTED_NAMES.includes(name));
+  if (inside) return bad(`project \`${project}\` is or lies in a protected \`${inside}\`; name the folder above it`);
   if (isSystem(project)) return bad(`project \`${project}\` is a system folder; use a folder of your own`);
   if (isInside(installation, project) || isInside(project, installation)) {
     return bad(`project \`${project}\` overlaps the running installation \`${installation}\`; use another folder`);
@@ -74,7 +80,10 @@ function checkSharedFolder(kind: string, folder: string, home: string): Result<u
   return ok(undefined);
 }
 
-/** Refuses places with which a writable root would reach the home, the system, the running code or the runner's state. */
+/**
+ * Refuses places with which a writable root would reach the home, the system, the running code or the runner's state.
+ * The roots of `full-access` are everything, so that only the masks stand before the state there.
+ */
 export function checkPlaces(places: Places, profile: Profile): Result<undefined, PlaceError> {
   const project = checkProject(places);
   if (!project.ok) return project;
@@ -82,15 +91,16 @@ export function checkPlaces(places: Places, profile: Profile): Result<undefined,
     const shared = checkSharedFolder(kind, places[kind], places.home);
     if (!shared.ok) return shared;
   }
+  if (profile === 'full-access') return ok(undefined);
   const holder = writableRoots(profile, places).find((root) => isInside(places.state, root));
   return holder ? bad(`sandbox state \`${places.state}\` lies in the writable \`${holder}\`; move one`) : ok(undefined);
 }
 
 /** Folders that the profile may write, shallow first. */
 export function writableRoots(profile: Profile, places: Places): readonly string[] {
+  if (profile === 'full-access') return ['/'];
   const shared = [places.temp, places.cache];
-  const roots = profile === 'workspace-write' ? [...shared, places.project] : shared;
-  return shallowFirst(roots);
+  return shallowFirst(writesProject(profile) ? [...shared, places.project] : shared);
 }
 
 const depth = (path: string): number => path.split('/').length;

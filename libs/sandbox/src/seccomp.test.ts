@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type BpfInstruction, encodeSeccomp, seccompProgram } from './seccomp.ts';
+import { type BpfInstruction, encodeSeccomp, type SocketRule, seccompProgram } from './seccomp.ts';
 import { type Architecture, EXAMINED_SYSCALLS, REFUSED_SYSCALLS } from './syscalls.ts';
 
 const ARCH = { 'x86-64': 0xc000003e, aarch64: 0xc00000b7 } as const;
@@ -95,6 +95,29 @@ describe.each(['x86-64', 'aarch64'] as const)('the %s filter', (arch) => {
 
   it('allows a call that no rule names', () => {
     expect(answer(arch, arch === 'x86-64' ? 257 : 56)).toBe('allow');
+  });
+});
+
+describe('the filter of other socket rules', () => {
+  const socketsOf = (rule: SocketRule) => {
+    const run = (name: 'socket' | 'socketpair', ...args: bigint[]) => {
+      const data = new DataView(new ArrayBuffer(64));
+      data.setUint32(0, EXAMINED_SYSCALLS[name]['x86-64'], true);
+      data.setUint32(4, ARCH['x86-64'], true);
+      for (const [index, value] of args.entries()) data.setBigUint64(16 + index * 8, value, true);
+      return interpret(decode(encodeSeccomp(seccompProgram('x86-64', rule))), data);
+    };
+    const families = Array.from({ length: 64 }, (_, family) => family);
+    return [families.filter((family) => run('socket', BigInt(family)) === 'allow'), run('socketpair', 1n, 2n)] as const;
+  };
+
+  it('adds AF_UNIX alone where host sockets are masked', () => {
+    expect(socketsOf('internet-and-unix')).toEqual([[1, 2, 10, 16], 'allow']);
+  });
+
+  it('leaves every family open for `all` and keeps the rest of the filter', () => {
+    expect(socketsOf('all')[0].length).toBe(64);
+    expect(seccompProgram('x86-64', 'all').length).toBeGreaterThan(100);
   });
 });
 

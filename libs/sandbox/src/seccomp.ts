@@ -51,9 +51,14 @@ const forCall = (number: number, block: readonly BpfInstruction[]) => [
 
 const refuseNewUser = [load(argument(0)), jump(JUMP_SET, CLONE_NEWUSER, 0, 1), give(EPERM), give(ALLOW)];
 
-const socketBlock = [
+/** Socket families of a sandbox: `internet` has no AF_UNIX, `internet-and-unix` is for hosts whose sockets are masked. */
+export type SocketRule = 'internet' | 'internet-and-unix' | 'all';
+
+const FAMILIES = [AF_INET, AF_INET6, AF_NETLINK];
+
+const socketBlock = (families: readonly number[]) => [
   load(argument(0)),
-  ...[AF_INET, AF_INET6, AF_NETLINK].flatMap((family) => giveIfEqual(family, ALLOW)),
+  ...families.flatMap((family) => giveIfEqual(family, ALLOW)),
   give(EAFNOSUPPORT),
 ];
 
@@ -71,11 +76,25 @@ const socketpairBlock = [
 
 const ioctlBlock = [load(argument(1)), ...giveIfEqual(TIOCSTI, EPERM), ...giveIfEqual(TIOCLINUX, EPERM), give(ALLOW)];
 
+const unixPairBlock = [load(argument(0)), ...giveIfEqual(AF_UNIX, ALLOW), give(EPERM)];
+
+function socketRules(rule: SocketRule, socket: number, socketpair: number): readonly BpfInstruction[] {
+  if (rule === 'all') return [];
+  const families = rule === 'internet' ? FAMILIES : [AF_UNIX, ...FAMILIES];
+  return [
+    ...forCall(socket, socketBlock(families)),
+    ...forCall(socketpair, rule === 'internet' ? socketpairBlock : unixPairBlock),
+  ];
+}
+
 /**
  * The filter of every profile, as instructions. A foreign ABI ends the process; x32 numbers and clone3 answer ENOSYS, so
  * that libc falls back to calls whose arguments a filter can see.
  */
-export function seccompProgram(architecture: Architecture): readonly BpfInstruction[] {
+export function seccompProgram(
+  architecture: Architecture,
+  sockets: SocketRule = 'internet',
+): readonly BpfInstruction[] {
   const number = (name: keyof typeof EXAMINED_SYSCALLS): number => EXAMINED_SYSCALLS[name][architecture] ?? Number.NaN;
   const refused = Object.values(REFUSED_SYSCALLS)
     .map((numbers) => numbers[architecture])
@@ -90,8 +109,7 @@ export function seccompProgram(architecture: Architecture): readonly BpfInstruct
     ...giveIfEqual(number('clone3'), ENOSYS),
     ...forCall(number('clone'), refuseNewUser),
     ...forCall(number('unshare'), refuseNewUser),
-    ...forCall(number('socket'), socketBlock),
-    ...forCall(number('socketpair'), socketpairBlock),
+    ...socketRules(sockets, number('socket'), number('socketpair')),
     ...forCall(number('ioctl'), ioctlBlock),
     give(ALLOW),
   ];

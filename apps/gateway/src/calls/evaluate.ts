@@ -3,7 +3,6 @@ import { actionOf, type Decision } from '@countersign/policy';
 import { changesFile, ERROR_CODES, namesPath } from '@countersign/protocol';
 import { type InspectError, type Inspection, inspect } from '../broker/inspect.ts';
 import type { Gateway } from '../context.ts';
-import { grantsOf, underGrants } from '../grants/use-grants.ts';
 import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
 import type { Session } from '../record/sessions.ts';
@@ -24,15 +23,10 @@ export type Evaluation = {
   readonly summary: string;
 };
 
-/** At most this many covers go into one grant. */
-const MAX_COVERS = 16;
+type Boundary = Pick<Gateway, 'hardened' | 'blockPrivateNetwork'>;
+type Viewed = { readonly call: ParsedCall; readonly decision: Decision; readonly inspection?: Inspection | undefined };
 
-function offersOf({ grantOffer }: Decision): View['offers'] {
-  if (grantOffer === undefined || grantOffer.length > MAX_COVERS) return {};
-  return { session: grantOffer.map((grant) => ({ ...grant })) };
-}
-
-function viewOf(session: Session, call: ParsedCall, decision: Decision, inspection?: Inspection): View {
+function viewOf(session: Session, { call, decision, inspection }: Viewed, boundary: Boundary): View {
   const asked = typeof call.args.timeout_ms === 'number' ? call.args.timeout_ms : DEFAULT_TIMEOUT_MS;
   const first = inspection?.paths[0];
   return {
@@ -47,6 +41,8 @@ function viewOf(session: Session, call: ParsedCall, decision: Decision, inspecti
       timeout_ms: Math.min(asked, MAX_TIMEOUT_MS),
       hosts: [...decision.obligations.hosts],
       environment: [...(decision.obligations.environment ?? [])],
+      hardened: boundary.hardened,
+      block_private_network: boundary.blockPrivateNetwork,
     },
     preconditions: (inspection?.paths ?? []).map((fact) => ({
       path: fact.path,
@@ -54,7 +50,6 @@ function viewOf(session: Session, call: ParsedCall, decision: Decision, inspecti
       content_digest: fact.exists ? Buffer.from(fact.contentDigest).toString('hex') : '',
     })),
     chain: [session.id],
-    offers: offersOf(decision),
   };
 }
 
@@ -130,29 +125,23 @@ export async function evaluate(
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
   const { tighten, tightenSource } = call.submit;
-  const asked = { tool: call.tool, args: call.args, tighten, tightenSource };
-  const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
-    gateway.policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
-  const decide = async (facts: Inspection | undefined): Promise<Decision> => {
-    const realpaths = Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath]));
-    const decision = decideOn(realpaths);
-    if (decision.effect !== 'ask' || !decision.grantOffer) return decision;
-    // Another gateway may have given the grant a moment ago; nobody is asked again for that.
-    await gateway.grants.refresh(session.id);
-    return decideOn(realpaths);
-  };
-  const answer = (decision: Decision, inspection?: Inspection) => {
-    const view = underGrants(gateway, session.id, decision, viewOf(session, call, decision, inspection));
-    return ok({ decision, action, view, summary });
-  };
+  const decide = (facts: Inspection | undefined): Decision =>
+    gateway.policy.decide(
+      session,
+      { tool: call.tool, args: call.args, tighten, tightenSource },
+      heartbeat,
+      Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath])),
+    );
+  const answer = (decision: Decision, inspection?: Inspection) =>
+    ok({ decision, action, view: viewOf(session, { call, decision, inspection }, gateway), summary });
   const refused = (error: InspectError) =>
     isHostDenial(error.code) ? answer(denial(error.message)) : err(refusalOf(error));
-  if (!namesPath(call.tool)) return answer(await decide(undefined));
+  if (!namesPath(call.tool)) return answer(decide(undefined));
   const paths = await inspectCall(gateway, { host, session, call });
   if (!paths.ok) return refused(paths.error);
-  const decision = await decide(paths.value);
+  const decision = decide(paths.value);
   // SECURITY: content is looked at only for a call that may be approved, and under the rules that it would run under.
   if (decision.effect !== 'ask' || !changesFile(call.tool)) return answer(decision, paths.value);
   const whole = await inspectCall(gateway, { host, session, call, obligations: decision.obligations });
-  return whole.ok ? answer(await decide(whole.value), whole.value) : refused(whole.error);
+  return whole.ok ? answer(decide(whole.value), whole.value) : refused(whole.error);
 }

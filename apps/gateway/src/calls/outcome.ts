@@ -87,6 +87,7 @@ async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outc
     reason,
     code: outcome.code,
     violations: outcome.violations.map(maskText).slice(0, 50),
+    ...(outcome.egress.length > 0 ? { egress: outcome.egress.map(maskText).slice(0, 200) } : {}),
     executed: Buffer.from(outcome.executedDigest).toString('hex'),
   };
   const entries = steps.map((step) =>

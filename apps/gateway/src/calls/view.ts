@@ -1,6 +1,5 @@
 import { Obligations, type OrderTerms, Precondition, termsDigest } from '@countersign/protocol';
 import { z } from 'zod';
-import { coverSchema } from '../grants/grant.ts';
 
 const obligationsSchema = z.object({
   deny_read: z.array(z.string()),
@@ -8,6 +7,8 @@ const obligationsSchema = z.object({
   timeout_ms: z.number(),
   hosts: z.array(z.string()),
   environment: z.array(z.string()),
+  hardened: z.boolean().optional(),
+  block_private_network: z.boolean().optional(),
 });
 
 /** What an approver decides on, kept with the call; its SHA-256 is the view digest. Texts are masked. */
@@ -21,11 +22,6 @@ export const viewSchema = z.object({
   preconditions: z.array(z.object({ path: z.string(), real_path: z.string(), content_digest: z.string() })),
   /** Sessions from the root to the one that executes. */
   chain: z.array(z.string()),
-  /** What the answers "for this session" and "always" would cover; an answer that cannot be kept is not offered. */
-  offers: z.object({
-    session: z.array(coverSchema).optional(),
-    always: z.array(z.object({ toolName: z.string(), pattern: z.string() })).optional(),
-  }),
   /** Turn of the session that the call belongs to. */
   turn: z.string().optional(),
 });
@@ -46,6 +42,8 @@ export const orderTerms = (view: View): OrderTerms => ({
     timeoutMs: BigInt(view.obligations.timeout_ms),
     hosts: view.obligations.hosts,
     environment: view.obligations.environment,
+    hardened: view.obligations.hardened ?? false,
+    blockPrivateNetwork: view.obligations.block_private_network ?? false,
   }),
   preconditions: view.preconditions.map((item) =>
     Precondition.fromPartial({

@@ -36,8 +36,7 @@ export function memberEntry(
   };
 }
 
-/** Shortest time between two reads for members that are not known. */
-const REFRESH_MS = 200;
+const REFRESH_MS = 5_000;
 
 /** Enrolment records, read from the record service and kept in memory. */
 export class Members {

@@ -37,8 +37,8 @@ function endingOf(outcome: BashOutcome): CommandEnding {
   if (outcome.kind === 'sandbox_failed') {
     return { ending: 'sandbox_failed', error: { code: outcome.code, message: outcome.reason } };
   }
-  const { stdout, stderr, truncatedBytes, violations } = outcome;
-  const rest = { stdout, stderr, truncatedBytes, violations, backend: BACKEND };
+  const { stdout, stderr, truncatedBytes, violations, egress } = outcome;
+  const rest = { stdout, stderr, truncatedBytes, violations, egress, backend: BACKEND };
   if (outcome.kind === 'exited') return { ending: 'exited', exitCode: outcome.code, signal: '', ...rest };
   const killedBy = outcome.reason === 'signal' ? {} : { killedBy: outcome.reason };
   return { ending: 'killed', exitCode: 0, signal: outcome.signal, ...killedBy, ...rest };
@@ -74,11 +74,12 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
   };
   return {
     bash: async ({ args, limits }, signal) => {
-      const { project, profile, denyRead: masks, denyWrite, timeoutMs } = limits;
+      const { project, denyRead: masks } = limits;
       if (!(await isRealPath(project))) return { ending: 'sandbox_failed', error: movedProject(project) };
-      const where = { project, profile, masks, denyWrite, installation, environment };
       const cwd = args.cwd === undefined ? {} : { cwd: args.cwd };
-      return endingOf(await runBash({ ...where, ...cwd, command: args.command, timeoutMs, signal }));
+      return endingOf(
+        await runBash({ ...limits, ...cwd, masks, installation, environment, command: args.command, signal }),
+      );
     },
     read: ({ args, limits: { project, denyRead } }) =>
       onGround(project, () => {

@@ -15,8 +15,8 @@ import type {
   ToolLimits,
 } from '../work/host-tools.ts';
 
-/** Bounds without the signal, which travels as a message of its own. */
-export type SentLimits = Omit<ToolLimits, 'signal'>;
+/** Bounds without the signal, which travels as a message of its own, and the variables of the runner that names chose. */
+export type SentLimits = Omit<ToolLimits, 'signal'> & { readonly passed: Readonly<Record<string, string>> };
 
 type Limited<Input> = Input & { readonly limits: SentLimits };
 type Args<Name extends ToolCall['tool']> = Limited<{ readonly args: CallOf<Name>['args'] }>;

@@ -215,10 +215,32 @@ describe('bash', () => {
     expect(existsSync(inside('new.pem'))).toBe(false);
   });
 
-  it.each(['networked', 'full-access', 'made-up'])('answers unimplemented to the profile %s', async (profile) => {
-    expect(await bash('echo ran', { profile })).toMatchObject({
+  it('refuses a profile that does not exist', async () => {
+    expect(await bash('echo ran', { profile: 'made-up' })).toMatchObject({
       ending: 'sandbox_failed',
-      error: { code: 'countersign.product.unimplemented' },
+      error: { code: 'countersign.runner.order_refused' },
+    });
+  });
+
+  it('refuses `full-access` in hardened mode', async () => {
+    const ending = await bash('echo ran', { profile: 'full-access', hardened: true });
+    expect(ending).toMatchObject({ ending: 'sandbox_failed', error: { code: 'countersign.runner.order_refused' } });
+  });
+
+  it('passes the variables that the order names, and none of the product', async () => {
+    process.env.SANDBOX_TEST_PASSED = 'passed';
+    process.env.COUNTERSIGN_TEST_HIDDEN = 'hidden';
+    const names = { environmentNames: ['SANDBOX_TEST_*', 'COUNTERSIGN_*'] };
+    const ending = await bash('echo "$SANDBOX_TEST_PASSED/$COUNTERSIGN_TEST_HIDDEN/$HOME"', names);
+    expect(text(ending)).toBe(`passed//${home}\n`);
+  });
+
+  it('reports what the proxy refused to a networked command, in hops and violations', async () => {
+    const ask = 'curl -s --max-time 5 https://10.0.0.1/';
+    const ending = await bash(ask, { profile: 'networked', hosts: ['example.com'] });
+    expect(ending).toMatchObject({
+      violations: ['network: `10.0.0.1:443` is not among the allowed hosts'],
+      egress: ['connect `10.0.0.1:443` refused: is not among the allowed hosts'],
     });
   });
 
@@ -290,12 +312,6 @@ describe('file tools', () => {
     file(inside('.git'), 'gitdir: hidden');
     const answer = await tools.change({ tool: 'write', args: { path: 'hidden/config', content: 'x' } }, limits());
     expect(answer).toMatchObject({ error: { code: 'countersign.runner.private_path' } });
-  });
-
-  it.each(['networked', 'full-access'])('answer unimplemented to a write under the profile %s', async (profile) => {
-    const answer = await tools.change({ tool: 'write', args: { path: 'a', content: 'x' } }, limits({ profile }));
-    expect(answer).toMatchObject({ error: { code: 'countersign.product.unimplemented' } });
-    expect(readdirSync(project)).toEqual([]);
   });
 
   it('leave the file as it was when the call was stopped before', async () => {

@@ -14,6 +14,8 @@ export type SandboxedToolsOptions = {
   readonly runAs: RunAccount | null;
   /** Folder of the running code. */
   readonly installation: string;
+  /** Profiles that are accepted by name although commands share the runner's account. */
+  readonly accept?: readonly string[];
 };
 
 const ENTRY = fileURLToPath(new URL('./launcher.ts', import.meta.url));
@@ -78,7 +80,28 @@ const LOST: CommandEnding = {
   backend: 'bubblewrap',
 };
 
-const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => limits;
+/** SECURITY: never a variable of the product's own, whatever a policy names. */
+function passedVariables(names: readonly string[]): Record<string, string> {
+  const isNamed = (name: string): boolean =>
+    names.some((each) => (each.endsWith('*') ? name.startsWith(each.slice(0, -1)) : name === each));
+  const chosen = Object.entries(process.env).filter(
+    (entry): entry is [string, string] =>
+      entry[1] !== undefined && isNamed(entry[0]) && !/^(COUNTERSIGN_|NODE_)/.test(entry[0]),
+  );
+  return Object.fromEntries(chosen);
+}
+
+const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => ({
+  ...limits,
+  passed: passedVariables(limits.environmentNames ?? []),
+});
+
+const notAccepted = (profile: string) => ({
+  code: ERROR_CODES.orderRefused,
+  message:
+    `profile \`${profile}\` is off on this host: commands run as the runner's own account; name it in \`accept\` of the ` +
+    'runner',
+});
 
 /**
  * Tools of this host. Everything happens in a small launcher process that is the run account and nothing else; a
@@ -120,6 +143,10 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
 
   return {
     bash: async (args, limits) => {
+      const { profile } = limits;
+      if (profile === 'full-access' && !options.runAs && !options.accept?.includes(profile)) {
+        return { ending: 'sandbox_failed', error: notAccepted(profile) };
+      }
       try {
         return await ask('bash', { args, limits: sent(limits) }, limits.signal);
       } catch {

@@ -102,10 +102,13 @@ describe('the sandbox command', () => {
     expect(stderr).toContain('countersign.runner.bad_root');
   });
 
-  it.each(['networked', 'full-access'])('refuses the profile `%s`, which is not built', (profile) => {
-    const { status, stdout, stderr } = sandbox(['exec', '--profile', profile, '--', 'echo', 'RAN']);
+  it.each([
+    ['--profile', 'made-up'],
+    ['--profile', 'full-access', '--hardened'],
+  ])('refuses `%s %s`', (...options) => {
+    const { status, stdout, stderr } = sandbox(['exec', ...options, '--', 'echo', 'RAN']);
     expect([status, stdout]).toEqual([125, '']);
-    expect(stderr).toContain('countersign.product.unimplemented');
+    expect(stderr).toContain('countersign.runner.order_refused');
   });
 
   it('refuses clearly where bubblewrap is missing, and runs nothing', () => {

@@ -1,18 +1,16 @@
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { isInside, limitedCommand } from '@countersign/sandbox';
 import { isHostRoot } from './account.ts';
 import { becomeRunAccount } from './become-run-account.ts';
-import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
+import { type Invocation, parseInvocation, USAGE } from './command-line-options.ts';
+import { wayOut } from './execute.ts';
+import { type PreparedRun, prepareRun } from './prepare-run.ts';
+import { quarantineViolations } from './quarantine.ts';
 import { refusalOf } from './sandbox-error.ts';
 import { selfTest } from './self-test.ts';
 import { type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
-
-const USAGE = `usage: countersign sandbox exec [--profile P] [--project DIR] [--mask PATH]... -- COMMAND [ARG]...
-       countersign sandbox argv [--profile P] [--project DIR] -- COMMAND [ARG]...
-       countersign sandbox doctor`;
 
 /** Exit codes of the command line itself. */
 export const EXIT = { refused: 125, usage: 64, killed: 137 } as const;
@@ -20,30 +18,6 @@ const PARENT_POLL_MS = 250;
 const INSTALLATION = path.resolve(fileURLToPath(import.meta.url), '../../../../..');
 
 const complain = (text: string): void => void process.stderr.write(`countersign sandbox: ${text}\n`);
-
-type Invocation = { readonly request: SandboxRequest; readonly command: readonly string[] };
-
-function parse(args: readonly string[]): Invocation | undefined {
-  const end = args.indexOf('--');
-  const options = {
-    profile: { type: 'string' },
-    project: { type: 'string' },
-    mask: { type: 'string', multiple: true },
-  } as const;
-  try {
-    const { values } = parseArgs({ args: end < 0 ? [...args] : args.slice(0, end), options, allowPositionals: false });
-    const request = {
-      project: values.project ?? process.cwd(),
-      profile: values.profile ?? 'workspace-write',
-      masks: values.mask ?? [],
-      installation: INSTALLATION,
-      environment: process.env,
-    };
-    return { request, command: end < 0 ? [] : args.slice(end + 1) };
-  } catch {
-    return undefined;
-  }
-}
 
 /** SECURITY: a bare name is not looked up in folders that a sandboxed command can write. */
 function resolveProgram(command: readonly string[], prepared: PreparedRun): readonly string[] {
@@ -72,11 +46,19 @@ function exitCodeOf(ending: SandboxEnding): number {
 async function exec({ request, command }: Invocation): Promise<number> {
   const prepared = await prepareRun(request);
   try {
-    const running = await spawnSandbox(prepared, resolveProgram(command, prepared), ['inherit', 'inherit', 'inherit']);
+    const egress = wayOut(prepared, request);
+    const running = await spawnSandbox(prepared, {
+      command: resolveProgram(command, prepared),
+      stdio: ['inherit', 'inherit', 'inherit'],
+      ...(egress ? { egress } : {}),
+    });
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => running.stop('stop'));
     const parent = process.ppid;
     setInterval(() => process.ppid === parent || running.kill(), PARENT_POLL_MS).unref();
-    return exitCodeOf(await running.ended);
+    const ending = await running.ended;
+    egress?.close();
+    for (const text of [...(await quarantineViolations(prepared)), ...(egress?.log.refusals() ?? [])]) complain(text);
+    return exitCodeOf(ending);
   } finally {
     await prepared.release();
   }
@@ -85,7 +67,12 @@ async function exec({ request, command }: Invocation): Promise<number> {
 async function printArgv({ request, command }: Invocation): Promise<number> {
   const prepared = await prepareRun(request);
   try {
-    const argv = [prepared.program, ...prepared.args, '--', ...limitedCommand(resolveProgram(command, prepared))];
+    const argv = [
+      prepared.program,
+      ...prepared.args,
+      '--',
+      ...limitedCommand(resolveProgram(command, prepared), { bridged: prepared.profile === 'networked' }),
+    ];
     process.stdout.write(`${JSON.stringify({ argv, environment: prepared.environment }, null, 2)}\n`);
     return 0;
   } finally {
@@ -104,7 +91,8 @@ async function doctor(): Promise<number> {
 /** `exec | argv | doctor` with their arguments; the exit code of the command, or one of EXIT. */
 export async function runSandboxCommand(args: readonly string[]): Promise<number> {
   const [verb, ...rest] = args;
-  const invocation = parse(rest);
+  const surroundings = { installation: INSTALLATION, environment: process.env, cwd: process.cwd() };
+  const invocation = parseInvocation(rest, surroundings);
   const known = verb === 'doctor' || ((verb === 'exec' || verb === 'argv') && (invocation?.command.length ?? 0) > 0);
   if (!known || !invocation) {
     process.stderr.write(`${USAGE}\n`);

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { EgressProxy } from '../egress/egress-proxy.ts';
 import { BoundedOutput } from './bounded-output.ts';
 import { makePipes, type OutputPipe } from './output-pipe.ts';
 import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
@@ -28,6 +29,8 @@ export type BashOutcome = SandboxEnding & {
   readonly truncatedBytes: number;
   /** Paths that a write rule forbids and that the command made all the same; they were moved away. */
   readonly violations: readonly string[];
+  /** A line for each connection that the profile `networked` asked for. */
+  readonly egress: readonly string[];
 };
 
 const DRAIN_MS = 2_000;
@@ -54,6 +57,7 @@ const failed = (error: unknown): BashOutcome => {
     truncated: false,
     truncatedBytes: 0,
     violations: [],
+    egress: [],
   };
 };
 
@@ -62,6 +66,13 @@ function explain(ending: SandboxEnding, stderr: BoundedOutput): SandboxEnding {
   if (ending.kind !== 'sandbox_failed') return ending;
   const said = stderr.bytes().toString('utf8').trim();
   return said === '' ? ending : { ...ending, reason: said.slice(-MAX_REASON_CHARS) };
+}
+
+/** The proxy of a run that may reach hosts; undefined for every other profile. */
+export function wayOut({ profile }: PreparedRun, request: SandboxRequest): EgressProxy | undefined {
+  if (profile !== 'networked') return undefined;
+  const { hosts = [], blockPrivateNetwork = false } = request;
+  return new EgressProxy({ hosts, blockPrivateNetwork });
 }
 
 async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
@@ -77,13 +88,19 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     stderr.closeWriteEnd();
   };
   const argv = typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
-  const starting = spawnSandbox(prepared, argv, ['ignore', stdout.writeEnd, stderr.writeEnd]);
+  const egress = wayOut(prepared, request);
+  const starting = spawnSandbox(prepared, {
+    command: argv,
+    stdio: ['ignore', stdout.writeEnd, stderr.writeEnd],
+    ...(egress ? { egress } : {}),
+  });
   const running = await starting.finally(closeWriteEnds);
   const timer = setTimeout(() => running.stop('timeout'), timeoutMs);
   const onAbort = () => running.stop('stop');
   signal?.addEventListener('abort', onAbort, { once: true });
   if (signal?.aborted) onAbort();
   const ending = await running.ended;
+  egress?.close();
   clearTimeout(timer);
   signal?.removeEventListener('abort', onAbort);
   await Promise.race([drained, sleep(DRAIN_MS)]);
@@ -96,7 +113,8 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     stderr: kept.stderr.bytes(),
     truncated: truncatedBytes > 0,
     truncatedBytes,
-    violations: await quarantineViolations(prepared),
+    violations: [...(await quarantineViolations(prepared)), ...(egress?.log.refusals() ?? [])],
+    egress: egress?.log.lines() ?? [],
   };
 }
 

@@ -45,3 +45,17 @@ export async function gitPaths(repository: string): Promise<readonly string[]> {
   const common = await Promise.all(folders.map(commonFolder));
   return [git, ...folders, ...common.flat()];
 }
+
+/**
+ * Git folders outside a worktree that belong to it: the one its pointer names, when that points back, and the repository
+ * it is a part of. SECURITY: hardened mode shows them, so a pointer alone, which comes with the content, shows nothing.
+ */
+export async function worktreeFolders(project: string): Promise<readonly string[]> {
+  const git = `${project}/.git`;
+  if (!(await lstat(git).catch(() => undefined))?.isFile()) return [];
+  const pointer = (await readPointer(git))?.replace(/^gitdir:\s*/, '');
+  const [folder] = pointer ? await real(path.resolve(project, pointer)) : [];
+  if (!folder || (await readPointer(path.join(folder, 'gitdir'))) !== git) return [];
+  const [common] = await commonFolder(folder);
+  return common && path.dirname(folder) === path.join(common, 'worktrees') ? [common] : [];
+}

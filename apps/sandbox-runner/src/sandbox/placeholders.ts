@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import { accountUid } from './account.ts';
 import { type HeldLocks, holdLocks } from './file-lock.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
@@ -9,7 +10,7 @@ import { errnoOf, refuse } from './sandbox-error.ts';
 export type Guard = { readonly folder: string; readonly names: readonly string[] };
 
 export type HeldGuards = {
-  /** Every guarded path; all exist. */
+  /** Guarded paths; all exist. A name that this account cannot make is none of them. */
   readonly paths: readonly string[];
   /** Gives up the protection; the last run of a folder removes the placeholders that are still empty. */
   readonly release: () => Promise<void>;
@@ -19,7 +20,20 @@ const LOCK = 'lock';
 const keyOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 const slotOf = (state: string, folder: string): string => path.join(state, 'guards', keyOf(folder));
 
-async function ensure(slot: string, full: string): Promise<string> {
+const CANNOT_MAKE = new Set(['EACCES', 'EPERM', 'EROFS']);
+
+/** Who cannot make the name cannot make it inside either, unless the folder is their own and they change its mode. */
+async function refuseOwn(full: string, error: unknown): Promise<void> {
+  const folder = path.dirname(full);
+  const isOwn = (await lstat(folder)).uid === accountUid();
+  if (!isOwn || errnoOf(error) === 'EROFS') return;
+  refuse(
+    ERROR_CODES.badRoot,
+    `\`${folder}\` is not writable, so its protected names cannot be held; \`chmod u+wx\` it`,
+  );
+}
+
+async function ensure(slot: string, full: string): Promise<string | undefined> {
   const found = await lstat(full).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return undefined;
     throw error;
@@ -29,9 +43,16 @@ async function ensure(slot: string, full: string): Promise<string> {
   }
   if (!found) {
     await writeFile(path.join(slot, keyOf(full)), full, { mode: 0o600 });
-    await mkdir(full, { mode: 0o755 }).catch((error: unknown) => {
+    try {
+      await mkdir(full, { mode: 0o755 });
+    } catch (error) {
+      if (CANNOT_MAKE.has(errnoOf(error) ?? '')) {
+        await rm(path.join(slot, keyOf(full)), { force: true });
+        await refuseOwn(full, error);
+        return undefined;
+      }
       if (errnoOf(error) !== 'EEXIST') throw error;
-    });
+    }
   }
   return full;
 }
@@ -69,7 +90,10 @@ export async function holdGuards(state: string, guards: readonly Guard[]): Promi
   try {
     const paths: string[] = [];
     for (const [index, { folder, names }] of sorted.entries()) {
-      for (const name of names) paths.push(await ensure(slots[index] as string, path.join(folder, name)));
+      for (const name of names) {
+        const held = await ensure(slots[index] as string, path.join(folder, name));
+        if (held !== undefined) paths.push(held);
+      }
     }
     return { paths, release };
   } catch (error) {

@@ -1,15 +1,16 @@
-import { openSync, unlinkSync } from 'node:fs';
-import { lstat, mkdir, open, realpath, writeFile } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import {
   bwrapArgv,
   encodeSeccomp,
   isInside,
   type Places,
-  PROTECTED_NAMES,
+  PROFILES,
   type Profile,
   type SandboxFacts,
+  type SocketRule,
   sandboxEnvironment,
   seccompProgram,
 } from '@countersign/sandbox';
@@ -17,12 +18,18 @@ import { refuseHostRoot } from './account.ts';
 import { accountFiles } from './account-files.ts';
 import { type Bubblewrap, BWRAP, probeBubblewrap } from './bubblewrap.ts';
 import { findPlaces } from './find-places.ts';
-import { gitPaths } from './git-folders.ts';
+import { worktreeFolders } from './git-folders.ts';
+import { rememberProject } from './known-projects.ts';
 import { findOuterMasks } from './outer-masks.ts';
-import { covers, findMasks, findWriteDenied, type PathRules, parsePathRules } from './path-rules.ts';
-import { type Guard, type HeldGuards, holdGuards } from './placeholders.ts';
+import { type PathRules, parsePathRules } from './path-rules.ts';
+import { privateCacheOf } from './private-cache.ts';
+import { privatePaths } from './private-paths.ts';
+import { type Protection, protectPaths } from './protect-paths.ts';
 import { refuse } from './sandbox-error.ts';
-import { type ProjectScan, scanProject } from './scan-project.ts';
+import { openUnnamed, stateFiles } from './sandbox-files.ts';
+import { scanProject } from './scan-project.ts';
+import { socketMasks } from './socket-masks.ts';
+import { visiblePaths } from './visible-paths.ts';
 
 /** What a sandbox is asked for. */
 export type SandboxRequest = {
@@ -34,6 +41,20 @@ export type SandboxRequest = {
   readonly masks: readonly string[];
   /** Path rules whose matches cannot be written. */
   readonly denyWrite?: readonly string[];
+  /** Hosts that `networked` reaches. */
+  readonly hosts?: readonly string[];
+  /** Every private address is refused to `networked`, also one that is listed. */
+  readonly blockPrivateNetwork?: boolean;
+  /** Names of variables that are passed besides the short list. */
+  readonly environmentNames?: readonly string[];
+  /** Variables that those names may choose from, besides `environment`. */
+  readonly passed?: Readonly<Record<string, string>>;
+  /** Only a named minimum of the host can be read. */
+  readonly hardened?: boolean;
+  /** AF_UNIX sockets work inside, and every socket file of the host is masked. */
+  readonly unixSockets?: 'mask';
+  readonly privateTemp?: boolean;
+  readonly privateCache?: boolean;
   /** Folder of the running code. */
   readonly installation: string;
   /** Variables of the account; only an allowlist reaches the command. */
@@ -42,6 +63,7 @@ export type SandboxRequest = {
 
 /** A sandbox whose guards are held. `release` must be called, whatever happens. */
 export type PreparedRun = {
+  readonly profile: Profile;
   readonly places: Places;
   readonly program: string;
   /** Arguments before the command, for the descriptors 3 (filter) and 4 (status). */
@@ -59,15 +81,20 @@ export type PreparedRun = {
 
 export const SECCOMP_FD = 3;
 export const STATUS_FD = 4;
-const MAX_REPOSITORIES = 100;
+/** Channel to the bridge of `networked`. The number is known to its start script. */
+export const BRIDGE_FD = 5;
+const BRIDGE_SCRIPT = fileURLToPath(new URL('../egress/bridge.mjs', import.meta.url));
 
-/** The profile by that name. Throws a SandboxRefusal for one that is not built. */
-export function supportedProfile(profile: string): Profile {
-  if (profile === 'workspace-write' || profile === 'read-only') return profile;
-  return refuse(
-    ERROR_CODES.unimplemented,
-    `profile \`${profile}\` is not there yet; use \`workspace-write\` or \`read-only\``,
-  );
+/** The profile by that name. Throws a SandboxRefusal for one that does not exist. */
+export function supportedProfile(name: string, hardened = false): Profile {
+  const profile = PROFILES.find((each) => each === name);
+  if (!profile) {
+    return refuse(ERROR_CODES.orderRefused, `profile \`${name}\` does not exist; use one of \`${PROFILES.join(' ')}\``);
+  }
+  if (profile === 'full-access' && hardened) {
+    refuse(ERROR_CODES.orderRefused, 'profile `full-access` is refused in hardened mode; use `workspace-write`');
+  }
+  return profile;
 }
 
 async function workingFolder(cwd: string | undefined, project: string): Promise<string> {
@@ -77,65 +104,60 @@ async function workingFolder(cwd: string | undefined, project: string): Promise<
   return refuse(ERROR_CODES.badRoot, `working folder \`${cwd}\` is not a folder of the project`);
 }
 
-async function stateFiles(state: string): Promise<{ emptyFile: string; spool: string }> {
-  const emptyFile = path.join(state, 'empty');
-  const spool = path.join(state, 'spool');
-  await mkdir(spool, { recursive: true, mode: 0o700 });
-  const found = await lstat(emptyFile).catch(() => undefined);
-  if (!found) await writeFile(emptyFile, '', { mode: 0o444, flag: 'a' });
-  return { emptyFile, spool };
+function socketRule(profile: Profile, { unixSockets }: SandboxRequest): SocketRule {
+  if (profile === 'full-access') return 'all';
+  return unixSockets === 'mask' ? 'internet-and-unix' : 'internet';
 }
 
-async function openUnnamed(spool: string, bytes: Uint8Array): Promise<number> {
-  const name = path.join(spool, `filter-${crypto.randomUUID()}`);
-  await using handle = await open(name, 'wx', 0o600);
-  await handle.writeFile(bytes);
-  try {
-    return openSync(name, 'r');
-  } finally {
-    unlinkSync(name);
-  }
+async function hostFacts(request: SandboxRequest, places: Places, profile: Profile) {
+  const { hardened, unixSockets, privateTemp = false, privateCache } = request;
+  const isMasked = unixSockets === 'mask' && profile !== 'full-access';
+  return {
+    maskedSockets: isMasked ? await socketMasks(['/run', places.temp, places.cache, places.project]) : [],
+    overlays: await accountFiles(places.state, places.home),
+    privateTemp: privateTemp && profile !== 'full-access',
+    ...(hardened ? { visible: await visiblePaths(await worktreeFolders(places.project)) } : {}),
+    ...(privateCache ? { privateCache: await privateCacheOf(places.state, places.project) } : {}),
+    ...(profile === 'networked' ? { bridge: { node: await realpath(process.execPath), script: BRIDGE_SCRIPT } } : {}),
+  };
 }
 
-type Protection = { readonly guards: HeldGuards; readonly readOnly: readonly string[]; readonly masks: Masks };
-type Masks = Awaited<ReturnType<typeof findMasks>>;
-
-function mergeGuards(guards: readonly Guard[]): Guard[] {
-  const byFolder = Map.groupBy(guards, ({ folder }) => folder);
-  return [...byFolder].map(([folder, all]) => ({ folder, names: [...new Set(all.flatMap(({ names }) => names))] }));
+/** Looks for everything that rules name, and guards it. */
+async function protection(request: SandboxRequest, places: Places, profile: Profile) {
+  const { masks, denyWrite = [], environment, privateTemp, privateCache } = request;
+  const read = parsePathRules(masks, places);
+  const write = parsePathRules(denyWrite, places);
+  const wild = [...read.wild, ...write.wild];
+  const scan = await scanProject(places.project, (full) => wild.some((glob) => glob.matches(full)));
+  const outer = await findOuterMasks(masks, places);
+  const own = await privatePaths(environment, places.home);
+  const replaced = [...(privateTemp ? [places.temp] : []), ...(privateCache ? [places.cache] : [])];
+  const rules = { read, write };
+  return {
+    scan,
+    write,
+    held: await protectPaths({ places, profile, scan, rules, masks: [...outer, ...own], replaced }),
+  };
 }
 
-async function protect(
-  places: Places,
-  profile: Profile,
-  scan: ProjectScan,
-  rules: { readonly read: PathRules; readonly write: PathRules; readonly outer: readonly string[] },
-): Promise<Protection> {
-  const { project } = places;
-  if (scan.repositories.length > MAX_REPOSITORIES) {
-    refuse(ERROR_CODES.badRoot, `project holds more than ${MAX_REPOSITORIES} repositories; use a smaller one`);
-  }
-  const repositories = profile === 'workspace-write' ? [project, ...scan.repositories] : [];
-  const denied = await findWriteDenied(rules.write.literal);
-  const writable = [places.temp, places.cache, ...(profile === 'workspace-write' ? [project] : [])];
-  const wanted = denied.guards.filter(({ folder }) => writable.some((root) => isInside(folder, root)));
-  const named = repositories.map((folder) => ({ folder, names: PROTECTED_NAMES }));
-  const guards = await holdGuards(places.state, mergeGuards([...named, ...wanted]));
-  try {
-    const git = (await Promise.all(repositories.map(gitPaths))).flat();
-    const written = scan.matches.filter((found) => covers(rules.write, found));
-    const read = scan.matches.filter((found) => covers(rules.read, found));
-    const masks = await findMasks([...rules.read.literal, ...read, ...rules.outer]);
-    return { guards, masks, readOnly: [...guards.paths, ...git, ...denied.existing, ...written] };
-  } catch (error) {
-    await guards.release();
-    throw error;
-  }
-}
-
-function assemble(facts: SandboxFacts, bubblewrap: Bubblewrap): { program: string; args: readonly string[] } {
-  const [program, ...args] = [...bubblewrap.prefix, BWRAP, ...bwrapArgv(facts)] as [string, ...string[]];
+function assemble(facts: SandboxFacts, { prefix }: Bubblewrap): { program: string; args: readonly string[] } {
+  const [program, ...args] = [...prefix, BWRAP, ...bwrapArgv(facts)] as [string, ...string[]];
   return { program, args };
+}
+
+async function factsOf(
+  request: SandboxRequest,
+  { places, profile, held }: { places: Places; profile: Profile; held: Protection },
+): Promise<Omit<SandboxFacts, 'canDisableUserns' | 'emptyFile' | 'seccompFd' | 'statusFd'>> {
+  return {
+    profile,
+    places,
+    cwd: await workingFolder(request.cwd, places.project),
+    readOnly: held.readOnly,
+    maskedFolders: held.masks.folders,
+    maskedFiles: held.masks.files,
+    ...(await hostFacts(request, places, profile)),
+  };
 }
 
 /**
@@ -144,39 +166,34 @@ function assemble(facts: SandboxFacts, bubblewrap: Bubblewrap): { program: strin
  */
 export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> {
   refuseHostRoot();
-  const profile = supportedProfile(request.profile);
+  const profile = supportedProfile(request.profile, request.hardened);
   const bubblewrap = await probeBubblewrap();
   const places = await findPlaces({ ...request, profile });
-  const cwd = await workingFolder(request.cwd, places.project);
-  const read = parsePathRules(request.masks, places);
-  const write = parsePathRules(request.denyWrite ?? [], places);
-  const wild = [...read.wild, ...write.wild];
-  const scan = await scanProject(places.project, (full) => wild.some((glob) => glob.matches(full)));
-  const outer = await findOuterMasks(request.masks, places);
   const { emptyFile, spool } = await stateFiles(places.state);
-  const { guards, readOnly, masks } = await protect(places, profile, scan, { read, write, outer });
-  const facts: SandboxFacts = {
-    profile,
-    places,
-    cwd,
-    readOnly,
-    maskedFolders: masks.folders,
-    maskedFiles: masks.files,
-    emptyFile,
-    overlays: await accountFiles(places.state, places.home),
-    canDisableUserns: bubblewrap.canDisableUserns,
-    seccompFd: SECCOMP_FD,
-    statusFd: STATUS_FD,
-  };
-  const filter = encodeSeccomp(seccompProgram(bubblewrap.architecture));
-  return {
-    places,
-    ...assemble(facts, bubblewrap),
-    environment: sandboxEnvironment(request.environment, places),
-    spool,
-    openFilter: () => openUnnamed(spool, filter),
-    writeRules: write,
-    writeMatches: scan.matches,
-    release: guards.release,
-  };
+  await rememberProject(places.state, places.project);
+  const { scan, write, held } = await protection(request, places, profile);
+  try {
+    const { canDisableUserns, architecture } = bubblewrap;
+    const found = await factsOf(request, { places, profile, held });
+    const fixed = { canDisableUserns, emptyFile, seccompFd: SECCOMP_FD, statusFd: STATUS_FD };
+    const filter = encodeSeccomp(seccompProgram(architecture, socketRule(profile, request)));
+    const names = request.environmentNames;
+    return {
+      profile,
+      places,
+      ...assemble({ ...found, ...fixed }, bubblewrap),
+      environment: sandboxEnvironment(
+        { ...request.environment, ...request.passed },
+        { places, profile, ...(names ? { names } : {}) },
+      ),
+      spool,
+      openFilter: () => openUnnamed(spool, filter),
+      writeRules: write,
+      writeMatches: scan.matches,
+      release: held.guards.release,
+    };
+  } catch (error) {
+    await held.guards.release();
+    throw error;
+  }
 }

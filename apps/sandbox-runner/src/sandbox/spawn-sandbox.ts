@@ -1,10 +1,12 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, readFileSync } from 'node:fs';
+import { Server } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { limitedCommand } from '@countersign/sandbox';
-import { type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
+import type { EgressProxy } from '../egress/egress-proxy.ts';
+import { BRIDGE_FD, type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
 
 /** Why a run was ended from outside. */
 export type StopReason = 'timeout' | 'stop';
@@ -54,6 +56,21 @@ function terminate(pid: number): void {
   }
 }
 
+const NO_WAY_OUT: SandboxEnding = {
+  kind: 'sandbox_failed',
+  code: ERROR_CODES.sandboxUnavailable,
+  reason: 'the way out of the sandbox could not be opened, so the command did not run',
+};
+
+/** Takes the port that the bridge opened inside, before the command starts. */
+function takeWayOut(child: ChildProcess, egress: EgressProxy): void {
+  child.on('message', (_, handle) => {
+    if (!(handle instanceof Server) || egress.opened) return;
+    egress.serve(handle);
+    child.send('taken', () => undefined);
+  });
+}
+
 function endingOf(status: Status, stopped: StopReason | undefined, signal: NodeJS.Signals | null): SandboxEnding {
   if (stopped) return { kind: 'killed', reason: stopped, signal: signal ?? 'SIGTERM' };
   if (status.exitCode !== undefined) return { kind: 'exited', code: status.exitCode };
@@ -65,22 +82,34 @@ function endingOf(status: Status, stopped: StopReason | undefined, signal: NodeJ
   };
 }
 
-/** Starts a command in a prepared sandbox. The descriptors of `stdio` stay the caller's. */
-export async function spawnSandbox(
-  prepared: PreparedRun,
-  command: readonly string[],
-  stdio: readonly ['inherit' | 'ignore', 'inherit' | number, 'inherit' | number],
-): Promise<RunningSandbox> {
+export type SpawnRequest = {
+  readonly command: readonly string[];
+  /** Descriptors stay the caller's. */
+  readonly stdio: readonly ['inherit' | 'ignore', 'inherit' | number, 'inherit' | number];
+  /** Needed by the profile `networked`; the caller closes it. */
+  readonly egress?: EgressProxy;
+};
+
+function stdioOf({ stdio, egress }: SpawnRequest, filter: number): StdioOptions {
+  const all = [...stdio] as ('inherit' | 'ignore' | 'ipc' | 'pipe' | number)[];
+  all[SECCOMP_FD] = filter;
+  all[STATUS_FD] = 'pipe';
+  if (egress) all[BRIDGE_FD] = 'ipc';
+  return all;
+}
+
+/** Starts a command in a prepared sandbox. */
+export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest): Promise<RunningSandbox> {
+  const { command, egress } = request;
   const filter = await prepared.openFilter();
-  const inherited = [...stdio] as ('inherit' | 'ignore' | number | 'pipe')[];
-  inherited[SECCOMP_FD] = filter;
-  inherited[STATUS_FD] = 'pipe';
-  const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command)], {
+  const bridged = egress !== undefined;
+  const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command, { bridged })], {
     cwd: '/',
     env: prepared.environment,
-    stdio: inherited,
+    stdio: stdioOf(request, filter),
   });
   closeSync(filter);
+  if (egress) takeWayOut(child, egress);
   let status = '';
   let stopped: StopReason | undefined;
   const channel = child.stdio[STATUS_FD] as Readable | null;
@@ -92,7 +121,10 @@ export async function spawnSandbox(
     child.once('error', ({ message: reason }) =>
       resolve({ kind: 'sandbox_failed', code: ERROR_CODES.sandboxUnavailable, reason }),
     );
-    child.once('close', (_, signal) => resolve(endingOf(parseStatus(status), stopped, signal)));
+    child.once('close', (_, signal) => {
+      const ending = endingOf(parseStatus(status), stopped, signal);
+      resolve(egress && !egress.opened && ending.kind === 'exited' ? NO_WAY_OUT : ending);
+    });
   });
   const kill = () => void child.kill('SIGKILL');
   const stop = (reason: StopReason) => {

@@ -25,6 +25,14 @@ export type ToolLimits = {
   /** Path rules and the runner's own masks. */
   readonly denyRead: readonly string[];
   readonly denyWrite: readonly string[];
+  /** Host patterns that the profile `networked` reaches. */
+  readonly hosts?: readonly string[];
+  /** No private address is reached, also no listed one. */
+  readonly blockPrivateNetwork?: boolean;
+  /** Only a named minimum of the host can be read, and no wider profile or weaker backend is used. */
+  readonly hardened?: boolean;
+  /** Names of variables that a command gets from this host besides the short list; `*` stands for any ending. */
+  readonly environmentNames?: readonly string[];
   /** Wall clock, milliseconds. */
   readonly timeoutMs: number;
   /** SHA-256 that the changed file must have, or that there must be none; absent when the decision did not look at it. */
@@ -47,6 +55,8 @@ export type CommandEnding =
       readonly truncatedBytes: number;
       readonly violations: readonly string[];
       readonly backend: string;
+      /** A line for each connection that the command asked the proxy for. */
+      readonly egress?: readonly string[];
     }
   | { readonly ending: 'sandbox_failed'; readonly error: ToolError };
 

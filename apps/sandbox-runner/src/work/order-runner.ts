@@ -269,6 +269,7 @@ export class OrderRunner {
       executedDigest: executedDigest ?? new Uint8Array(),
       violations: [...(end?.violations ?? [])],
       backend: end?.backend ?? '',
+      egress: [...(end?.egress ?? [])],
       fileChanges: (fileChanges ?? end?.fileChanges ?? []).map(sentChange),
     });
     const bytes = Outcome.encode(outcome).finish();

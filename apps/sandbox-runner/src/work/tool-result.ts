@@ -17,6 +17,8 @@ export type RunEnd = {
   readonly violations: readonly string[];
   readonly result: ToolResult;
   readonly fileChanges: readonly FileChange[];
+  /** Hops of the egress proxy. */
+  readonly egress?: readonly string[];
 };
 
 const MAX_VIOLATIONS = 100;
@@ -77,5 +79,6 @@ export function commandEnd(ending: CommandEnding, stopReason: string): RunEnd {
     reason,
   });
   const violations = ending.violations.slice(0, MAX_VIOLATIONS).map(bounded);
-  return { state, code: '', reason, backend: ending.backend, violations, result, fileChanges: [] };
+  const egress = (ending.egress ?? []).map(bounded);
+  return { state, code: '', reason, backend: ending.backend, violations, result, fileChanges: [], egress };
 }

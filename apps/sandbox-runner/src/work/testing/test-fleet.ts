@@ -142,6 +142,7 @@ export class TestFleet {
       runAs: null,
       masks: ['/masked'],
       installation: '/installation',
+      accept: [],
       maxRunning: 2,
     };
   }

@@ -49,6 +49,10 @@ export interface Obligations {
   hosts: string[];
   /** Environment names that a command gets from its host; `*` stands for any ending. Empty means the host's own short list. */
   environment: string[];
+  /** Hardened mode: a named minimum of the host can be read, no profile `full-access`, no stand-in for the sandbox. */
+  hardened: boolean;
+  /** The profile `networked` reaches no private address, also no listed one. */
+  blockPrivateNetwork: boolean;
 }
 
 /** One approved execution, on `cs.v1.work.<host>`. The envelope is signed by the gateway; the receipt by audit. Both are needed. */
@@ -97,6 +101,8 @@ export interface Outcome {
   /** `bubblewrap`, `seatbelt`, `app-guard`, or `none` for a file tool. */
   backend: string;
   fileChanges: FileChange[];
+  /** A line for each connection that the profile `networked` asked its proxy for: allowed with its address, or refused and why. */
+  egress: string[];
 }
 
 /** Content of a file at one moment. */
@@ -653,7 +659,15 @@ export const Precondition: MessageFns<Precondition> = {
 };
 
 function createBaseObligations(): Obligations {
-  return { denyRead: [], denyWrite: [], timeoutMs: 0n, hosts: [], environment: [] };
+  return {
+    denyRead: [],
+    denyWrite: [],
+    timeoutMs: 0n,
+    hosts: [],
+    environment: [],
+    hardened: false,
+    blockPrivateNetwork: false,
+  };
 }
 
 export const Obligations: MessageFns<Obligations> = {
@@ -675,6 +689,12 @@ export const Obligations: MessageFns<Obligations> = {
     }
     for (const v of message.environment) {
       writer.uint32(42).string(v!);
+    }
+    if (message.hardened !== false) {
+      writer.uint32(480).bool(message.hardened);
+    }
+    if (message.blockPrivateNetwork !== false) {
+      writer.uint32(488).bool(message.blockPrivateNetwork);
     }
     return writer;
   },
@@ -732,6 +752,22 @@ export const Obligations: MessageFns<Obligations> = {
             message.environment.push(reader.string());
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.hardened = reader.bool();
+            continue;
+          }
+          case 61: {
+            if (tag !== 488) {
+              break;
+            }
+
+            message.blockPrivateNetwork = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -765,6 +801,12 @@ export const Obligations: MessageFns<Obligations> = {
       environment: globalThis.Array.isArray(object?.environment)
         ? object.environment.map((e: any) => globalThis.String(e))
         : [],
+      hardened: isSet(object.hardened) ? globalThis.Boolean(object.hardened) : false,
+      blockPrivateNetwork: isSet(object.blockPrivateNetwork)
+        ? globalThis.Boolean(object.blockPrivateNetwork)
+        : isSet(object.block_private_network)
+        ? globalThis.Boolean(object.block_private_network)
+        : false,
     };
   },
 
@@ -785,6 +827,12 @@ export const Obligations: MessageFns<Obligations> = {
     if (message.environment?.length) {
       obj.environment = message.environment;
     }
+    if (message.hardened !== false) {
+      obj.hardened = message.hardened;
+    }
+    if (message.blockPrivateNetwork !== false) {
+      obj.blockPrivateNetwork = message.blockPrivateNetwork;
+    }
     return obj;
   },
 
@@ -798,6 +846,8 @@ export const Obligations: MessageFns<Obligations> = {
     message.timeoutMs = (object.timeoutMs !== undefined && object.timeoutMs !== null) ? BigInt(object.timeoutMs) : 0n;
     message.hosts = object.hosts?.map((e) => e) || [];
     message.environment = object.environment?.map((e) => e) || [];
+    message.hardened = object.hardened ?? false;
+    message.blockPrivateNetwork = object.blockPrivateNetwork ?? false;
     return message;
   },
 };
@@ -1294,6 +1344,7 @@ function createBaseOutcome(): Outcome {
     violations: [],
     backend: "",
     fileChanges: [],
+    egress: [],
   };
 }
 
@@ -1331,6 +1382,9 @@ export const Outcome: MessageFns<Outcome> = {
     }
     for (const v of message.fileChanges) {
       FileChange.encode(v!, writer.uint32(482).fork()).join();
+    }
+    for (const v of message.egress) {
+      writer.uint32(490).string(v!);
     }
     return writer;
   },
@@ -1436,6 +1490,14 @@ export const Outcome: MessageFns<Outcome> = {
             message.fileChanges.push(FileChange.decode(reader, reader.uint32()));
             continue;
           }
+          case 61: {
+            if (tag !== 490) {
+              break;
+            }
+
+            message.egress.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1483,6 +1545,7 @@ export const Outcome: MessageFns<Outcome> = {
         : globalThis.Array.isArray(object?.file_changes)
         ? object.file_changes.map((e: any) => FileChange.fromJSON(e))
         : [],
+      egress: globalThis.Array.isArray(object?.egress) ? object.egress.map((e: any) => globalThis.String(e)) : [],
     };
   },
 
@@ -1521,6 +1584,9 @@ export const Outcome: MessageFns<Outcome> = {
     if (message.fileChanges?.length) {
       obj.fileChanges = message.fileChanges.map((e) => FileChange.toJSON(e));
     }
+    if (message.egress?.length) {
+      obj.egress = message.egress;
+    }
     return obj;
   },
 
@@ -1540,6 +1606,7 @@ export const Outcome: MessageFns<Outcome> = {
     message.violations = object.violations?.map((e) => e) || [];
     message.backend = object.backend ?? "";
     message.fileChanges = object.fileChanges?.map((e) => FileChange.fromPartial(e)) || [];
+    message.egress = object.egress?.map((e) => e) || [];
     return message;
   },
 };
