@@ -47,6 +47,7 @@ export const ERROR_CODES = {
   beatStale: 'countersign.runner.beat_stale',
   changedSinceRequest: 'countersign.runner.changed_since_request',
   sandboxUnavailable: 'countersign.runner.sandbox_unavailable',
+  profileRefused: 'countersign.runner.profile_refused',
   badRoot: 'countersign.runner.bad_root',
   badOwner: 'countersign.runner.bad_owner',
   privatePath: 'countersign.runner.private_path',

@@ -218,13 +218,13 @@ describe('bash', () => {
   it('refuses a profile that does not exist', async () => {
     expect(await bash('echo ran', { profile: 'made-up' })).toMatchObject({
       ending: 'sandbox_failed',
-      error: { code: 'countersign.runner.order_refused' },
+      error: { code: 'countersign.runner.profile_refused' },
     });
   });
 
   it('refuses `full-access` in hardened mode', async () => {
     const ending = await bash('echo ran', { profile: 'full-access', hardened: true });
-    expect(ending).toMatchObject({ ending: 'sandbox_failed', error: { code: 'countersign.runner.order_refused' } });
+    expect(ending).toMatchObject({ ending: 'sandbox_failed', error: { code: 'countersign.runner.profile_refused' } });
   });
 
   it('passes the variables that the order names, and none of the product', async () => {

@@ -97,7 +97,7 @@ const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => ({
 });
 
 const notAccepted = (profile: string) => ({
-  code: ERROR_CODES.orderRefused,
+  code: ERROR_CODES.profileRefused,
   message:
     `profile \`${profile}\` is off on this host: commands run as the runner's own account; name it in \`accept\` of the ` +
     'runner',

@@ -108,7 +108,7 @@ describe('the sandbox command', () => {
   ])('refuses `%s %s`', (...options) => {
     const { status, stdout, stderr } = sandbox(['exec', ...options, '--', 'echo', 'RAN']);
     expect([status, stdout]).toEqual([125, '']);
-    expect(stderr).toContain('countersign.runner.order_refused');
+    expect(stderr).toContain('countersign.runner.profile_refused');
   });
 
   it('refuses clearly where bubblewrap is missing, and runs nothing', () => {

@@ -89,10 +89,13 @@ const BRIDGE_SCRIPT = fileURLToPath(new URL('../egress/bridge.mjs', import.meta.
 export function supportedProfile(name: string, hardened = false): Profile {
   const profile = PROFILES.find((each) => each === name);
   if (!profile) {
-    return refuse(ERROR_CODES.orderRefused, `profile \`${name}\` does not exist; use one of \`${PROFILES.join(' ')}\``);
+    return refuse(
+      ERROR_CODES.profileRefused,
+      `profile \`${name}\` does not exist; use one of \`${PROFILES.join(' ')}\``,
+    );
   }
   if (profile === 'full-access' && hardened) {
-    refuse(ERROR_CODES.orderRefused, 'profile `full-access` is refused in hardened mode; use `workspace-write`');
+    refuse(ERROR_CODES.profileRefused, 'profile `full-access` is refused in hardened mode; use `workspace-write`');
   }
   return profile;
 }
