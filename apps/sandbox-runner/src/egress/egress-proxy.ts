@@ -6,22 +6,28 @@ import { resolveHost } from './resolve-host.ts';
 import { socksRoad } from './socks-road.ts';
 
 const MAX_CONNECTIONS = 256;
-/** Time for a connection to say what it wants, however slowly its bytes come. */
+/** However slowly its bytes come. */
 const REQUEST_MS = 10_000;
 const SOCKS_VERSION = 5;
 
-export type EgressOptions = EgressRules & { readonly resolve?: ResolveHost };
+export type EgressOptions = EgressRules & {
+  readonly resolve?: ResolveHost;
+  /** Time for a connection to say what it wants, milliseconds. */
+  readonly requestMs?: number;
+};
 
 /** The only way out of one run of the profile `networked`. */
 export class EgressProxy {
   readonly log = new EgressLog();
   readonly #policy: EgressPolicy;
+  readonly #requestMs: number;
   readonly #open = new Set<Socket>();
   readonly #http;
   readonly #deadlines = new WeakMap<Socket, NodeJS.Timeout>();
   #server: Server | undefined;
 
-  constructor({ resolve = resolveHost, ...rules }: EgressOptions) {
+  constructor({ resolve = resolveHost, requestMs = REQUEST_MS, ...rules }: EgressOptions) {
+    this.#requestMs = requestMs;
     this.#policy = new EgressPolicy(rules, resolve);
     this.#http = httpRoad({ policy: this.#policy, log: this.log });
     const spoke = (socket: Socket) => clearTimeout(this.#deadlines.get(socket));
@@ -49,7 +55,7 @@ export class EgressProxy {
       return;
     }
     this.#open.add(socket);
-    const deadline = setTimeout(() => socket.destroy(), REQUEST_MS);
+    const deadline = setTimeout(() => socket.destroy(), this.#requestMs);
     this.#deadlines.set(socket, deadline);
     socket.once('close', () => {
       clearTimeout(deadline);

@@ -19,8 +19,9 @@ function parseAuthority(text: string, port: number | undefined): Target | undefi
 }
 
 /** SECURITY: a Host that names another place than the request line would be answered by that place. */
-function hostAgrees(header: string | undefined, target: Target): boolean {
-  const named = header === undefined ? undefined : parseAuthority(header, 80);
+function hostAgrees(rawHeaders: readonly string[], target: Target): boolean {
+  const headers = rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === 'host');
+  const named = headers.length === 1 ? parseAuthority(headers[0] ?? '', 80) : undefined;
   return named !== undefined && canonicalHost(named.host) === target.host && named.port === target.port;
 }
 
@@ -47,8 +48,8 @@ async function forward(road: EgressRoad, incoming: IncomingMessage, response: Se
     return;
   }
   const { host, port } = target;
-  if (!hostAgrees(incoming.headers.host, { host, port })) {
-    road.log.add({ via: 'http', host, port, refused: 'does not agree with the Host header' });
+  if (!hostAgrees(incoming.rawHeaders, { host, port })) {
+    road.log.add({ via: 'http', host, port, refused: 'does not agree with the one Host header' });
     answer(response, 400, 'the Host header names another place than the request line');
     return;
   }
