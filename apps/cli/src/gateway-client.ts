@@ -90,7 +90,15 @@ export type GatewayClient = {
   readonly exportStream: () => Answer<AsyncIterable<Uint8Array>>;
 };
 
-export type Decision = { readonly answer: 'approve' | 'deny'; readonly viewDigest: string; readonly reason?: string };
+export type Decision = {
+  readonly answer: 'approve' | 'deny';
+  readonly viewDigest: string;
+  readonly reason?: string;
+  /** How long an approval holds; more than `once` needs an offer of the call. */
+  readonly remember?: 'once' | 'session' | 'always';
+  readonly narrow?: { readonly hosts?: string[]; readonly timeoutMs?: number; readonly readOnlyPaths?: string[] };
+  readonly grantMs?: number;
+};
 
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Ten million entries at 3,000 a second. */

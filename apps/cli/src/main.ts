@@ -6,6 +6,7 @@ import { addCallCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
+import { addGrantsCommand } from './commands/grants.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
@@ -33,6 +34,7 @@ function program(): Command {
     addApprovalsCommand,
     addChangesCommand,
     addSessionCommand,
+    addGrantsCommand,
     addAuditCommand,
     addSandboxCommand,
     addDoctorCommand,

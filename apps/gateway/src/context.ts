@@ -3,9 +3,11 @@ import type { GuardianClient, Identity } from '@countersign/protocol';
 import type { Logger, NatsConnection } from '@countersign/service-kit';
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { Queues } from './access/principal.ts';
+import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { EventHub } from './event-hub.ts';
 import type { GatewayStep } from './gateway-step.ts';
+import type { GrantLedger } from './grants/grant-ledger.ts';
 import type { Metrics } from './metrics.ts';
 import type { PolicyDesk } from './policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
@@ -19,6 +21,7 @@ export type Gateway = {
   readonly members: Members;
   readonly sessions: Sessions;
   readonly hosts: Hosts;
+  readonly grants: GrantLedger;
   readonly policy: PolicyDesk;
   readonly guardian: GuardianClient;
   readonly hub: EventHub;
@@ -28,6 +31,7 @@ export type Gateway = {
     readonly connection: NatsConnection;
     readonly jetstream: JetStreamClient;
     readonly manager: JetStreamManager;
+    readonly bus: GatewayBus;
   };
   /** Epoch of the newest verified beat. */
   readonly freezeEpoch: () => bigint;

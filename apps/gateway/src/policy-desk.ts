@@ -86,6 +86,7 @@ export class PolicyDesk {
     call: { tool: string; args: Readonly<Record<string, unknown>>; tighten: string; tightenSource: string },
     host: Heartbeat,
     realpaths: Facts['realpaths'],
+    grants: Facts['grants'],
   ): Decision {
     const set = this.#sets.get(session.permission_mode);
     if (!set) throw new TypeError(`no policy set for mode \`${session.permission_mode}\``);
@@ -102,7 +103,7 @@ export class PolicyDesk {
       security: this.#security,
       realpaths,
       caseInsensitive: host.platform.startsWith('darwin'),
-      grants: [],
+      grants,
     };
     return decide(set, { tool: call.tool, args: call.args, ...tighten }, facts);
   }

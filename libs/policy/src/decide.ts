@@ -4,7 +4,7 @@ import { effectiveFacts, isWindows } from './effective-facts.ts';
 import { environmentNames } from './environment.ts';
 import { judgeBash, writeScopes } from './judge-bash.ts';
 import { judgeHost } from './judge-host.ts';
-import { hasFullAccess, liftedBy } from './lift.ts';
+import { grantOffer, hasFullAccess, type Lifted, liftedBy, ruleOffer } from './lift.ts';
 import { isSandboxed, tableAllows } from './modes.ts';
 import { isAllowed, judgePath, realPath, show } from './path-rules.ts';
 import { reviewOf } from './review.ts';
@@ -187,15 +187,32 @@ function networkHint(call: Call, profile: string): string[] {
   return ['this command needs the network: ask again with `profile: networked`, its `hosts` and a `reason`'];
 }
 
+/** What the decision owes to modes, grants and flags, and which grants would have spared the question. */
+function liftsOf(effect: Effect, lifts: readonly Lifted[], open: readonly Finding[], call: Call): Partial<Decision> {
+  const ids = lifts.flatMap(({ grant }) => (grant?.id === undefined ? [] : [grant.id]));
+  const offer = effect === 'ask' ? grantOffer(open) : undefined;
+  const rules = effect === 'ask' ? ruleOffer(open, call.args.path) : undefined;
+  return {
+    ...(lifts.length === 0 ? {} : { lifts: [...new Set(lifts.map(({ by }) => by))].sort() }),
+    ...(ids.length === 0 ? {} : { usedGrants: [...new Set(ids)].sort() }),
+    ...(offer === undefined ? {} : { grantOffer: offer }),
+    ...(rules === undefined ? {} : { ruleOffer: rules }),
+  };
+}
+
 function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Facts, profile: string): Decision {
   const denied = found.filter((f) => f.effect === 'deny');
+  const lifts: Lifted[] = [];
   const lifted: string[] = [];
   const open: Finding[] = [];
   for (const f of found) {
     if (f.effect === 'deny') continue;
     const by = liftedBy(f, set, facts);
     if (by === undefined) open.push(f);
-    else lifted.push(`${f.text}; lifted by ${by}`);
+    else {
+      lifts.push(by);
+      lifted.push(`${f.text}; lifted by ${by.text}`);
+    }
   }
   const deciding = denied.length > 0 ? denied : open;
   const effect: Effect = denied.length > 0 ? 'deny' : open.length > 0 ? 'ask' : 'allow';
@@ -215,6 +232,7 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
     ignoredWidenings: set.ignoredWidenings,
     askKinds: effect === 'ask' ? [...new Set(open.map((f) => f.kind))].sort() : [],
     ...(effect === 'ask' ? reviewOf(open, set) : {}),
+    ...liftsOf(effect, lifts, open, call),
   };
 }
 

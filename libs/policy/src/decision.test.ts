@@ -48,6 +48,90 @@ describe('who must answer an ask', () => {
   });
 });
 
+describe('the grants that would cover an ask', () => {
+  const offer = (layers: Layers, call: Call) => decision(layers, call).grantOffer;
+  const strict: Layers = { user: { mode: 'strict' } };
+
+  it.each([
+    ['a program in its folder', bash('npm test'), [{ tool: 'bash', action: 'execute', scope: '/home/dev/app :: npm' }]],
+    [
+      'exactly the command of an interpreter',
+      bash('node tools/seed.js'),
+      [{ tool: 'bash', action: 'execute', scope: '/home/dev/app :: node tools/seed.js' }],
+    ],
+    [
+      'every part of a compound',
+      bash('git status && make'),
+      [
+        { tool: 'bash', action: 'execute', scope: '/home/dev/app :: git' },
+        { tool: 'bash', action: 'execute', scope: '/home/dev/app :: make' },
+      ],
+    ],
+    [
+      'writes in the project',
+      { tool: 'write', args: { path: 'a/b.txt', content: '' } },
+      [{ tool: 'write', action: 'write', scope: '/home/dev/app' }],
+    ],
+    [
+      'one path outside it',
+      { tool: 'write', args: { path: '/srv/x', content: '' } },
+      [{ tool: 'write', action: 'write', scope: '/srv/x' }],
+    ],
+  ])('are %s, and with them the call is allowed', (_name, call, grants) => {
+    expect(offer(strict, call)).toEqual(grants);
+    const named = grants.map((grant, at) => ({ ...grant, id: `g${at}` }));
+    expect(decision(strict, call, { grants: named })).toMatchObject({
+      effect: 'allow',
+      lifts: ['grant'],
+      usedGrants: named.map(({ id }) => id),
+    });
+  });
+  it('name the ask rule that raised them', () => {
+    const layers = asks({ toolName: 'bash', pattern: 'npm publish', id: 'release' });
+    expect(offer(layers, bash('npm publish'))).toEqual([
+      { tool: 'bash', action: 'execute', scope: '/home/dev/app :: npm', rule: 'release' },
+    ]);
+  });
+  it.each([
+    ['unparsable text', bash('ls "')],
+    ['a risky form', bash('sudo make')],
+    ['a wider profile', { tool: 'bash', args: { command: 'ls', profile: 'full-access', reason: 'x' } }],
+    ['a tightening of the agent', { ...bash('ls'), tighten: { effect: 'ask' as const, source: 'skill' } }],
+    ['an unresolved word', bash('make $TARGET')],
+  ])('are none for %s', (_name, call) => {
+    expect(decision(strict, call)).toMatchObject({ effect: 'ask' });
+    expect(offer(strict, call)).toBeUndefined();
+  });
+});
+
+describe('the literal rules that are offered', () => {
+  const strict: Layers = { user: { mode: 'strict' } };
+  it.each([
+    ['a command', bash("echo 'a*b' c"), [{ toolName: 'bash', pattern: 'echo a\\*b c' }]],
+    [
+      'every part of a compound',
+      bash('make && make test'),
+      [
+        { toolName: 'bash', pattern: 'make' },
+        { toolName: 'bash', pattern: 'make test' },
+      ],
+    ],
+    ['a write', { tool: 'write', args: { path: 'a/b.txt', content: '' } }, [{ toolName: 'write', pattern: 'a/b.txt' }]],
+    [
+      'a host',
+      { tool: 'web_fetch', args: { url: 'https://docs.example.org/a' } },
+      [{ toolName: 'web_fetch', pattern: 'docs.example.org' }],
+    ],
+  ])('allow %s again and nothing else', (_name, call, rules) => {
+    expect(decision(strict, call).ruleOffer).toEqual(rules);
+    expect(decision({ user: { mode: 'strict', allowRules: rules } }, call).effect).toBe('allow');
+    expect(decision({ user: { mode: 'strict', allowRules: rules } }, bash('make install')).effect).toBe('ask');
+  });
+  it('are none where a rule asks', () => {
+    expect(decision(asks({ toolName: 'bash', pattern: 'make' }), bash('make')).ruleOffer).toBeUndefined();
+  });
+});
+
 describe('the environment that a command gets', () => {
   it('is a closed list, or the names of the setting, and never a secret', () => {
     expect(decision({ user: { mode: 'dev' } }, bash('ls')).obligations.environment).toEqual([

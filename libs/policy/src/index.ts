@@ -25,6 +25,7 @@ export type {
   Grant,
   LayerName,
   LayerSource,
+  Lift,
   Obligations,
   PermissionMode,
   PolicyLoadError,

@@ -191,12 +191,12 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   ['unattended only if managed says so', 'policy/src/lift.ts', 'set.ceilings.eternal === true &&', ''],
   ['unattended never when hardened', 'policy/src/lift.ts', ' && !facts.security.hardened_mode', ''],
   ['what yolo lifts', 'policy/src/lift.ts', 'if (LIFTABLE.has(finding.kind)) {', 'if (finding) {'],
-  ['what grants lift', 'policy/src/lift.ts', "(finding.kind !== 'table' && finding.kind !== 'rule')", 'false'],
+  ['what grants lift', 'policy/src/lift.ts', "kind === 'table' || (kind === 'rule' && rule !== undefined)", 'true'],
   [
     'the rule of a grant',
     'policy/src/lift.ts',
-    "(finding.kind === 'table'\n",
-    "(finding.kind === 'rule' ? true : finding.kind === 'table'\n",
+    "(finding.kind === 'table' ?",
+    "(finding.kind === 'rule' ? true : finding.kind === 'table' ?",
   ],
   ['families', 'policy/src/tools.ts', 'return head !== undefined && names(rule.tool, head);', 'return false;'],
   [

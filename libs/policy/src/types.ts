@@ -130,7 +130,12 @@ export interface Grant {
   readonly action: string;
   readonly scope: string;
   readonly rule?: string;
+  /** Named in the decision that the grant makes possible. */
+  readonly id?: string;
 }
+
+/** What answered an ask before anybody was asked. */
+export type Lift = 'yolo' | 'full_access' | 'grant' | 'eternal';
 
 /** What the caller knows about the session and host; all of it is data, none of it is looked up. */
 export interface Facts {
@@ -186,4 +191,12 @@ export interface Decision {
   readonly askKinds: readonly AskKind[];
   /** Only on an `ask` whose rules or queues say who must answer it. */
   readonly review?: Review;
+  /** What lifted asks, if something did. */
+  readonly lifts?: readonly Lift[];
+  /** Ids of the grants that lifted asks. */
+  readonly usedGrants?: readonly string[];
+  /** Only on an `ask` that grants could cover whole: the grants that would. */
+  readonly grantOffer?: readonly Grant[];
+  /** Only on an `ask`: literal allow rules, one for each open part. The caller proves that they allow the call before it offers them. */
+  readonly ruleOffer?: readonly { readonly toolName: string; readonly pattern: string }[];
 }

@@ -23,6 +23,8 @@ export const subjects = {
   notice: (channel: string) => `cs.v1.notice.${channel === '*' ? channel : token(channel)}`,
   /** Notices that were given up. */
   deadNotice: (channel: string) => `cs.v1.dead-notice.${channel === '*' ? channel : token(channel)}`,
+  gatewayPing: () => 'cs.v1.gateway.ping',
+  gatewayNote: () => 'cs.v1.gateway.note',
   proof: (host: string) => `cs.v1.proof.${token(host)}`,
 } as const;
 

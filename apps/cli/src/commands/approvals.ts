@@ -1,14 +1,45 @@
 import type { Command } from 'commander';
 import { accepted, localGateway } from '../local-installation.ts';
-import { print, RefusedError } from '../output.ts';
+import { EXIT, print, RefusedError } from '../output.ts';
 
-type DecideOptions = { reason?: string };
+type DecideOptions = {
+  reason?: string;
+  for?: string;
+  host?: string[];
+  timeoutMs?: string;
+  readOnly?: string[];
+};
 
-async function decide(command: Command, callId: string, answer: 'approve' | 'deny', reason?: string): Promise<void> {
-  const gateway = localGateway(command, 'local-approver');
+const DURATIONS = ['once', 'session', 'always'] as const;
+
+/** What the options take away or remember, in the words of the interface. */
+function termsOf(options: DecideOptions) {
+  const { for: remember, host: hosts, timeoutMs, readOnly: readOnlyPaths } = options;
+  const duration = DURATIONS.find((name) => name === remember);
+  if (remember !== undefined && duration === undefined)
+    throw new RefusedError(`\`--for\` is one of ${DURATIONS.join(', ')}`, 'countersign.cli.usage', EXIT.usage);
+  const narrow = {
+    ...(hosts ? { hosts } : {}),
+    ...(timeoutMs === undefined ? {} : { timeoutMs: Number(timeoutMs) }),
+    ...(readOnlyPaths ? { readOnlyPaths } : {}),
+  };
+  return {
+    ...(duration ? { remember: duration } : {}),
+    ...(Object.keys(narrow).length === 0 ? {} : { narrow }),
+  };
+}
+
+async function decide(
+  command: Command,
+  callId: string,
+  answer: 'approve' | 'deny',
+  options: DecideOptions,
+): Promise<void> {
+  const { reason } = options;
+  const gateway = localGateway(command, options.for === 'always' ? 'local-operator' : 'local-approver');
   const { viewDigest } = accepted(await gateway.callById(callId));
   if (!viewDigest) throw new RefusedError(`call \`${callId}\` waits for nobody`, 'countersign.gateway.already_decided');
-  const decision = { answer, viewDigest, ...(reason === undefined ? {} : { reason }) };
+  const decision = { answer, viewDigest, ...(reason === undefined ? {} : { reason }), ...termsOf(options) };
   const { state } = accepted(await gateway.decide(callId, decision));
   print(command, { callId, state }, `${callId}: ${state}`);
 }
@@ -26,9 +57,15 @@ export function addApprovalsCommand(program: Command): void {
     print(command, call, JSON.stringify(call, undefined, 2));
   });
   for (const answer of ['approve', 'deny'] as const) {
-    approvals
+    const command = approvals
       .command(`${answer} <call>`)
-      .option('--reason <text>', 'kept in the record')
-      .action((callId: string, { reason }: DecideOptions, command: Command) => decide(command, callId, answer, reason));
+      .option('--reason <text>', 'kept in the record and told to the agent')
+      .action((callId: string, options: DecideOptions, inner: Command) => decide(inner, callId, answer, options));
+    if (answer === 'approve')
+      command
+        .option('--for <time>', '`once`, `session` (gives a grant) or `always` (proposes a rule), as the call offers')
+        .option('--host <names...>', 'only these of the hosts that the call may reach')
+        .option('--timeout-ms <number>', 'a shorter wall-clock limit')
+        .option('--read-only <paths...>', 'paths that the call may not write');
   }
 }

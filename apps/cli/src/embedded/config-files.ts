@@ -11,9 +11,10 @@ export type Ports = {
   readonly audit: number;
   readonly guardian: number;
   readonly http: number;
+  readonly http2: number;
 };
 
-export type ServiceName = 'audit' | 'guardian' | 'gateway' | 'runner';
+export type ServiceName = 'audit' | 'guardian' | 'gateway' | 'gateway-2' | 'runner';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -44,7 +45,7 @@ const MAX_RUNNING = 4;
 export const logNameOf = (data: DataFolder): string => `countersign/${path.basename(data.root)}`;
 
 function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl: string): Record<ServiceName, object> {
-  const connected = (member: 'audit' | 'gateway' | 'host-local') => ({
+  const connected = (member: 'audit' | 'gateway' | 'gateway-2' | 'host-local') => ({
     logLevel: 'info',
     natsUrl: `nats://${LOOPBACK}:${ports.nats}`,
     identityFile: keys.identityPath(member),
@@ -53,6 +54,18 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
   });
   const installation = installationPath();
   const { publicUrl, channels = [], guardian = {} } = readSettings(data);
+  const gateway = (member: 'gateway' | 'gateway-2', port: number) => ({
+    ...connected(member),
+    auditAddress: `${LOOPBACK}:${ports.audit}`,
+    guardianAddress: `${LOOPBACK}:${ports.guardian}`,
+    http: { host: LOOPBACK, port },
+    controlIdentityFile: keys.identityPath('control'),
+    deskDir: path.join(installation, 'apps/desk/dist'),
+    ...(publicUrl === undefined ? {} : { publicUrl }),
+    channels,
+    tokens: keys.tokenHashes,
+    policy: EMBEDDED_POLICY,
+  });
   return {
     audit: {
       ...connected('audit'),
@@ -62,18 +75,8 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       logName: logNameOf(data),
     },
     guardian: { ...guardian, logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
-    gateway: {
-      ...connected('gateway'),
-      auditAddress: `${LOOPBACK}:${ports.audit}`,
-      guardianAddress: `${LOOPBACK}:${ports.guardian}`,
-      http: { host: LOOPBACK, port: ports.http },
-      controlIdentityFile: keys.identityPath('control'),
-      deskDir: path.join(installation, 'apps/desk/dist'),
-      ...(publicUrl === undefined ? {} : { publicUrl }),
-      channels,
-      tokens: keys.tokenHashes,
-      policy: EMBEDDED_POLICY,
-    },
+    gateway: gateway('gateway', ports.http),
+    'gateway-2': gateway('gateway-2', ports.http2),
     runner: {
       ...connected('host-local'),
       host: 'local',

@@ -20,6 +20,8 @@ export type Installation = {
   readonly keys: Keys;
   readonly endpoints: Endpoints;
   readonly client: (token: TokenName) => GatewayClient;
+  /** At the second gateway, where there is one. */
+  readonly secondClient: (token: TokenName) => GatewayClient;
   readonly stop: () => Promise<void>;
 };
 
@@ -27,6 +29,7 @@ const ROOMS: Readonly<Record<ServiceName, string>> = {
   audit: 'audit',
   guardian: 'guardian',
   gateway: 'gateway',
+  'gateway-2': 'gateway',
   runner: 'sandbox-runner',
 };
 
@@ -40,22 +43,24 @@ function accepts(port: number): Promise<boolean> {
 }
 
 async function choosePorts(): Promise<Ports> {
-  const [postgres, nats, audit, guardian, http] = [
+  const [postgres, nats, audit, guardian, http, http2] = [
+    await freePort(),
     await freePort(),
     await freePort(),
     await freePort(),
     await freePort(),
     await freePort(),
   ];
-  return { postgres, nats, audit, guardian, http };
+  return { postgres, nats, audit, guardian, http, http2 };
 }
 
 /** Writes the broker's configuration: our own services, this host, the sample agent, and whoever joined. */
 function writeBrokerConfig(data: DataFolder, keys: Keys, port: number, joined: readonly NatsUser[]): string {
   const file = path.join(data.config, 'nats.conf');
-  const { gateway, audit, 'host-local': host, 'agent-sample': agent } = keys.identities;
+  const { gateway, 'gateway-2': second, audit, 'host-local': host, 'agent-sample': agent } = keys.identities;
   const own: NatsUser[] = [
     { role: 'gateway', id: gateway.id, publicKey: gateway.publicKey },
+    { role: 'gateway', id: second.id, publicKey: second.publicKey },
     { role: 'audit', id: audit.id, publicKey: audit.publicKey },
     { role: 'host', id: host.id, publicKey: host.publicKey },
     { role: 'agent', id: agent.id, publicKey: agent.publicKey },
@@ -108,7 +113,7 @@ async function startServices(
   supervisor: Supervisor,
   data: DataFolder,
   keys: Keys,
-  { say, mains }: { say: (line: string) => void; mains: Mains },
+  { say, mains, gateways }: { say: (line: string) => void; mains: Mains; gateways: 1 | 2 },
 ) {
   const ports = await choosePorts();
   say('database: preparing');
@@ -117,6 +122,8 @@ async function startServices(
   const http = `http://127.0.0.1:${ports.http}`;
   const tokens = readTokens(data);
   const client = (token: TokenName) => gatewayClient(http, tokens[token] ?? '');
+  const http2 = `http://127.0.0.1:${ports.http2}`;
+  const secondClient = (token: TokenName) => gatewayClient(http2, tokens[token] ?? '');
   const grpcReady = (port: number) => () => isServing(`127.0.0.1:${port}`);
   const specs: ServiceSpec[] = [
     postgresSpec(data, ports.postgres),
@@ -124,6 +131,9 @@ async function startServices(
     serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit), mains.audit),
     serviceSpec(data, 'guardian', configs.guardian, grpcReady(ports.guardian)),
     serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady(), mains.gateway),
+    ...(gateways === 2
+      ? [serviceSpec(data, 'gateway-2', configs['gateway-2'], () => secondClient('local-operator').isReady())]
+      : []),
     serviceSpec(data, 'runner', configs.runner, async () => true, mains.runner),
   ];
   for (const spec of specs) {
@@ -137,7 +147,7 @@ async function startServices(
   });
   const endpoints = { http, natsUrl: `nats://127.0.0.1:${ports.nats}`, rootKey: keys.identities.root.publicKey };
   writeEndpoints(data, endpoints);
-  return { endpoints, client, unfollow };
+  return { endpoints, client, secondClient, unfollow };
 }
 
 /** Command lines that crash tests run in place of a service's own. */
@@ -146,6 +156,8 @@ type Mains = Readonly<Partial<Record<ServiceName, readonly string[]>>>;
 export type InstallationOptions = {
   readonly interrupted?: Promise<void>;
   readonly mains?: Mains;
+  /** Gateways on the same record and broker; they share the calls. */
+  readonly gateways?: 1 | 2;
   /** Longest wait before a service that ended is started again. */
   readonly longestRestartMs?: number;
 };
@@ -157,7 +169,7 @@ export type InstallationOptions = {
 export async function startInstallation(
   dataRoot: string,
   say: (line: string) => void,
-  { interrupted, mains = {}, longestRestartMs }: InstallationOptions = {},
+  { interrupted, mains = {}, gateways = 1, longestRestartMs }: InstallationOptions = {},
 ): Promise<Installation> {
   const data = openDataFolder(dataRoot);
   const pidFile = path.join(data.private, 'run/processes.json');
@@ -168,7 +180,7 @@ export async function startInstallation(
   let starting = true;
   void interrupted?.then(() => (starting ? supervisor.stopAll() : undefined));
   try {
-    const started = await startServices(supervisor, data, keys, { say, mains });
+    const started = await startServices(supervisor, data, keys, { say, mains, gateways });
     starting = false;
     const { unfollow, ...parts } = started;
     const stop = () => {

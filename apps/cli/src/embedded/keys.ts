@@ -1,7 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { createIdentity, type IdentityFile, openIdentity, type RosterMember, signRoster } from '@countersign/protocol';
+import {
+  createIdentity,
+  type Identity,
+  type IdentityFile,
+  openIdentity,
+  openRoster,
+  type RosterMember,
+  signRoster,
+} from '@countersign/protocol';
 import { z } from 'zod';
 import type { DataFolder } from './data-folder.ts';
 import { writePrivateFile, writePrivateJson } from './private-file.ts';
@@ -10,6 +18,7 @@ import { writePrivateFile, writePrivateJson } from './private-file.ts';
 const MEMBERS = [
   ['root', 'root', 'root'],
   ['gateway', 'gateway', 'gateway'],
+  ['gateway-2', 'gateway', 'gateway-2'],
   ['control', 'control', 'control'],
   ['audit', 'audit', 'audit'],
   ['log', 'log', 'log'],
@@ -19,7 +28,7 @@ const MEMBERS = [
 
 export type MemberName = (typeof MEMBERS)[number][0];
 
-const ROSTER_ROLES = ['gateway', 'control', 'audit', 'log'] as const satisfies readonly RosterMember['role'][];
+const ROSTER_ROLES: readonly string[] = ['gateway', 'control', 'audit', 'log'] satisfies RosterMember['role'][];
 
 /** API tokens of the embedded installation, one for each role that its commands need. */
 const TOKENS = [
@@ -70,6 +79,14 @@ function makeTokens(data: DataFolder): TokenHash[] {
   return TOKENS.map(({ name, role }) => ({ name, role, sha256: hash(name) }));
 }
 
+/** Signs a roster of the next version unless the present one has exactly these members. */
+async function signWhatIsNew(file: string, root: Identity, members: RosterMember[]): Promise<void> {
+  const present = existsSync(file) ? openRoster(readFileSync(file), root.publicKey) : undefined;
+  if (present?.ok && JSON.stringify(present.value.members) === JSON.stringify(members)) return;
+  const version = present?.ok ? present.value.version + 1 : 1;
+  writePrivateFile(file, signRoster(root, { version, members }));
+}
+
 /** Makes the keys that are missing and signs the roster with the root key. Keys that exist are kept. */
 export async function openKeys(data: DataFolder): Promise<Keys> {
   const identityPath = (member: MemberName) => path.join(data.keys, `${member}.json`);
@@ -77,12 +94,10 @@ export async function openKeys(data: DataFolder): Promise<Keys> {
   for (const [name, role, id] of MEMBERS) pairs.push([name, await identityIn(identityPath(name), role, id)]);
   const identities = Object.fromEntries(pairs) as Record<MemberName, IdentityFile>;
   const rosterFile = path.join(data.private, 'roster.bin');
-  if (!existsSync(rosterFile)) {
-    const members = ROSTER_ROLES.map((role) => {
-      const { id, publicKey, sealPublicKey } = identities[role];
-      return { role, id, signKey: publicKey, sealKey: sealPublicKey };
-    });
-    writePrivateFile(rosterFile, signRoster(await openIdentity(identities.root), { version: 1, members }));
-  }
+  const members = MEMBERS.filter(([, role]) => ROSTER_ROLES.includes(role)).map(([name, role]) => {
+    const { id, publicKey, sealPublicKey } = identities[name];
+    return { role: role as RosterMember['role'], id, signKey: publicKey, sealKey: sealPublicKey };
+  });
+  await signWhatIsNew(rosterFile, await openIdentity(identities.root), members);
   return { identities, identityPath, rosterFile, tokenHashes: makeTokens(data) };
 }

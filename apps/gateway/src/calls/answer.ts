@@ -1,14 +1,26 @@
 import { err, ok, type Result } from '@countersign/kernel';
-import { type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
+import { type AppendReply, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
+import { grantBounds, grantCreated, newGrant } from '../grants/give-grant.ts';
+import type { LiveGrant, Narrowing } from '../grants/grant.ts';
 import { maskText } from '../masking.ts';
-import { callEntry } from '../record/entries.ts';
+import { callEntry, json } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
 import { resumeReviews } from './guardian.ts';
-import { readView } from './view.ts';
+import { narrowView } from './narrow-view.ts';
+import { readView, type View } from './view.ts';
 
-export type Answer = { readonly answer: 'approve' | 'deny'; readonly reason: string; readonly viewDigest: string };
+export type Answer = {
+  readonly answer: 'approve' | 'deny';
+  readonly reason: string;
+  readonly viewDigest: string;
+  /** How long an approval holds; `session` gives a grant. */
+  readonly remember?: 'once' | 'session' | undefined;
+  readonly narrow?: Narrowing | undefined;
+  /** Shorter life of the grant, milliseconds. */
+  readonly grantMs?: number | undefined;
+};
 export type AnswerRefusal = {
   readonly code: ErrorCode;
   readonly message: string;
@@ -16,75 +28,131 @@ export type AnswerRefusal = {
   readonly state?: string;
 };
 
+/** What an approval leads to, beside the decision. */
+type Terms = { readonly view: View; readonly narrowed: boolean; readonly grant: LiveGrant | undefined };
+
 function lost(record: CallRecord): Result<never, AnswerRefusal> {
   const winner = record.decidedByName === '' ? record.state : record.decidedByName;
   const message = `call is \`${record.state}\`${record.decidedByName === '' ? '' : `, decided by ${winner}`}`;
   return err({ code: ERROR_CODES.alreadyDecided, message, winner, state: record.state });
 }
 
+function termsOf(
+  gateway: Gateway,
+  record: CallRecord,
+  by: { name: string },
+  answer: Answer,
+): Result<Terms, AnswerRefusal> {
+  const refuse = (message: string) => err({ code: ERROR_CODES.notOffered, message });
+  const shown = readView(record.view);
+  if (!shown) return refuse('the call has no view; read it again');
+  const view = answer.narrow ? narrowView(shown, answer.narrow) : ok(shown);
+  if (!view.ok) return refuse(view.error);
+  const { narrow, grantMs } = answer;
+  const grant =
+    answer.remember === 'session' ? newGrant(gateway, record, shown, { ...by, narrow, grantMs }) : undefined;
+  if (answer.remember === 'session' && !grant)
+    return refuse('this call can only be approved once; nothing that would be remembered could be kept');
+  return ok({ view: view.value, narrowed: answer.narrow !== undefined, grant });
+}
+
+async function record(
+  gateway: Gateway,
+  call: CallRecord,
+  by: { name: string },
+  answer: Answer,
+  terms: Terms | undefined,
+): Promise<AppendReply> {
+  const { callId } = call;
+  const nowMs = gateway.now();
+  const reason = maskText(answer.reason);
+  const approver = { subject: by.name, method: 'session', shown: answer.viewDigest };
+  const decision = {
+    effect: terms ? 'allow' : 'deny',
+    decided_by: 'human',
+    policy_digest: gateway.policy.digest,
+    reason,
+  };
+  const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
+  const detail = {
+    answer: answer.answer,
+    ...(terms?.narrowed ? { narrowed: answer.narrow } : {}),
+    ...(terms?.grant ? { grant: terms.grant.id } : {}),
+  };
+  const answered = entry('approval.answered', '', { approver, detail });
+  const decided = entry('decision', terms ? 'approved' : 'denied', { decision, approver });
+  const base = {
+    decidedBy: 'human',
+    decidedByName: by.name,
+    expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
+    freezeEpoch: gateway.freezeEpoch(),
+    reason,
+  };
+  if (!terms) {
+    const closed = entry('call.closed', '', { detail: { state: 'denied' } });
+    return gateway.audit.append({ ...base, entries: [answered, decided, closed] });
+  }
+  const order = newOrder(gateway, call.host, terms.view);
+  const sent = entry('dispatch.sent', 'dispatched', { host: order.orderHost });
+  return gateway.audit.append({
+    ...base,
+    ...order,
+    entries: [answered, decided, sent, ...(terms.grant ? [grantCreated(terms.grant, nowMs)] : [])],
+    ...(terms.narrowed ? { view: json(terms.view) } : {}),
+    ...(terms.grant
+      ? {
+          expected: [{ kind: 'grants', key: 'epoch', version: BigInt(terms.grant.epoch) }],
+          grantBounds: grantBounds(terms.grant),
+        }
+      : {}),
+  });
+}
+
+async function refusalOf(gateway: Gateway, callId: string, reply: AppendReply): Promise<Result<never, AnswerRefusal>> {
+  if (reply.refusal?.code === ERROR_CODES.auditStaleView)
+    return err({ code: ERROR_CODES.staleView, message: 'the call changed since you read it; read it again' });
+  const now = await gateway.audit.getCall('', callId);
+  return now && now.state !== 'pending'
+    ? lost(now)
+    : err({ code: ERROR_CODES.auditUnavailable, message: reply.refusal?.message ?? 'the answer was not recorded' });
+}
+
 /**
  * One person's answer to a waiting call. The first valid answer wins in the record; everybody else is told who won. An
- * approval is recorded together with its dispatch before anything leaves. Nobody decides on a call made for himself.
+ * approval is recorded together with its dispatch, and with the grant it gives, before anything leaves. Nobody decides on a
+ * call made for himself.
  */
 export async function answerCall(
   gateway: Gateway,
   callId: string,
   by: { name: string },
   answer: Answer,
-): Promise<Result<{ state: string }, AnswerRefusal>> {
-  const record = await gateway.audit.getCall('', callId);
-  if (!record) return err({ code: ERROR_CODES.notFound, message: 'no such call' });
-  if (record.principal === by.name)
+): Promise<Result<{ state: string; grant?: string }, AnswerRefusal>> {
+  const call = await gateway.audit.getCall('', callId);
+  if (!call) return err({ code: ERROR_CODES.notFound, message: 'no such call' });
+  if (call.principal === by.name)
     return err({ code: ERROR_CODES.forbidden, message: 'nobody may decide on a call made for himself' });
-  if (record.state !== 'pending') return lost(record);
+  if (call.state !== 'pending') return lost(call);
   gateway.atStep('answer.taken');
-  const nowMs = gateway.now();
   const approves = answer.answer === 'approve';
-  const reason = maskText(answer.reason);
-  const approver = { subject: by.name, method: 'session', shown: answer.viewDigest };
-  const decision = {
-    effect: approves ? 'allow' : 'deny',
-    decided_by: 'human',
-    policy_digest: gateway.policy.digest,
-    reason,
-  };
-  const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
-  const decided = entry('decision', approves ? 'approved' : 'denied', { decision, approver });
-  const answered = entry('approval.answered', '', { approver, detail: { answer: answer.answer } });
-  const view = readView(record.view);
-  const order = approves && view ? newOrder(gateway, record.host, view) : undefined;
-  const reply = await gateway.audit.append({
-    entries: [
-      answered,
-      decided,
-      order
-        ? entry('dispatch.sent', 'dispatched', { host: order.orderHost })
-        : entry('call.closed', '', { detail: { state: 'denied' } }),
-    ],
-    ...(order ?? {}),
-    decidedBy: 'human',
-    decidedByName: by.name,
-    expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
-    freezeEpoch: gateway.freezeEpoch(),
-    reason,
-  });
-  if (reply.refusal?.code === ERROR_CODES.auditStaleView)
-    return err({ code: ERROR_CODES.staleView, message: 'the call changed since you read it; read it again' });
-  if (reply.refusal) {
-    const now = await gateway.audit.getCall('', callId);
-    return now && now.state !== 'pending'
-      ? lost(now)
-      : err({ code: ERROR_CODES.auditUnavailable, message: reply.refusal.message });
-  }
+  const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);
+  if (!terms.ok) return terms;
+  const reply = await record(gateway, call, by, answer, terms.value);
+  if (reply.refusal) return refusalOf(gateway, callId, reply);
   gateway.atStep('answer.recorded');
+  const grant = terms.value?.grant;
+  if (grant)
+    await gateway.grants
+      .add(grant)
+      .catch((error: unknown) => gateway.logger.warn({ err: error, call: callId }, 'a grant is recorded but not live'));
   if (approves)
     await publishRecorded(gateway, callId).catch((error: unknown) =>
       gateway.logger.warn({ err: error, call: callId }, 'order will be sent by the sweep'),
     );
-  const session = await gateway.sessions.find(record.sessionId);
-  if (session?.session.approval_mode === 'auto') resumeReviews(gateway, record.sessionId);
+  const session = await gateway.sessions.find(call.sessionId);
+  if (session?.session.approval_mode === 'auto') resumeReviews(gateway, call.sessionId);
   const present = await announce(gateway, callId);
-  const resolved = { callId, state: present?.state ?? record.state, decidedByName: by.name };
-  gateway.hub.emit('approval_resolved', resolved, record.queue);
-  return ok({ state: approves ? 'approved' : 'denied' });
+  const resolved = { callId, state: present?.state ?? call.state, decidedByName: by.name };
+  gateway.hub.emit('approval_resolved', resolved, call.queue);
+  return ok({ state: approves ? 'approved' : 'denied', ...(grant ? { grant: grant.id } : {}) });
 }

@@ -3,6 +3,7 @@ import { actionOf, type Decision } from '@countersign/policy';
 import { changesFile, ERROR_CODES, namesPath } from '@countersign/protocol';
 import { type InspectError, type Inspection, inspect } from '../broker/inspect.ts';
 import type { Gateway } from '../context.ts';
+import { grantsOf, underGrants } from '../grants/use-grants.ts';
 import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
 import type { Session } from '../record/sessions.ts';
@@ -22,6 +23,14 @@ export type Evaluation = {
   readonly view: View;
   readonly summary: string;
 };
+
+/** At most this many covers go into one grant. */
+const MAX_COVERS = 16;
+
+function offersOf({ grantOffer }: Decision): View['offers'] {
+  if (grantOffer === undefined || grantOffer.length > MAX_COVERS) return {};
+  return { session: grantOffer.map((grant) => ({ ...grant })) };
+}
 
 type Boundary = Pick<Gateway, 'hardened' | 'blockPrivateNetwork'>;
 type Viewed = { readonly call: ParsedCall; readonly decision: Decision; readonly inspection?: Inspection | undefined };
@@ -50,6 +59,7 @@ function viewOf(session: Session, { call, decision, inspection }: Viewed, bounda
       content_digest: fact.exists ? Buffer.from(fact.contentDigest).toString('hex') : '',
     })),
     chain: [session.id],
+    offers: offersOf(decision),
   };
 }
 
@@ -125,23 +135,29 @@ export async function evaluate(
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
   const { tighten, tightenSource } = call.submit;
-  const decide = (facts: Inspection | undefined): Decision =>
-    gateway.policy.decide(
-      session,
-      { tool: call.tool, args: call.args, tighten, tightenSource },
-      heartbeat,
-      Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath])),
-    );
-  const answer = (decision: Decision, inspection?: Inspection) =>
-    ok({ decision, action, view: viewOf(session, { call, decision, inspection }, gateway), summary });
+  const asked = { tool: call.tool, args: call.args, tighten, tightenSource };
+  const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
+    gateway.policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
+  const decide = async (facts: Inspection | undefined): Promise<Decision> => {
+    const realpaths = Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath]));
+    const decision = decideOn(realpaths);
+    if (decision.effect !== 'ask' || !decision.grantOffer) return decision;
+    // Another gateway may have given the grant a moment ago; nobody is asked again for that.
+    await gateway.grants.refresh(session.id);
+    return decideOn(realpaths);
+  };
+  const answer = (decision: Decision, inspection?: Inspection) => {
+    const view = underGrants(gateway, session.id, decision, viewOf(session, { call, decision, inspection }, gateway));
+    return ok({ decision, action, view, summary });
+  };
   const refused = (error: InspectError) =>
     isHostDenial(error.code) ? answer(denial(error.message)) : err(refusalOf(error));
-  if (!namesPath(call.tool)) return answer(decide(undefined));
+  if (!namesPath(call.tool)) return answer(await decide(undefined));
   const paths = await inspectCall(gateway, { host, session, call });
   if (!paths.ok) return refused(paths.error);
-  const decision = decide(paths.value);
+  const decision = await decide(paths.value);
   // SECURITY: content is looked at only for a call that may be approved, and under the rules that it would run under.
   if (decision.effect !== 'ask' || !changesFile(call.tool)) return answer(decision, paths.value);
   const whole = await inspectCall(gateway, { host, session, call, obligations: decision.obligations });
-  return whole.ok ? answer(decide(whole.value), whole.value) : refused(whole.error);
+  return whole.ok ? answer(await decide(whole.value), whole.value) : refused(whole.error);
 }

@@ -1,7 +1,9 @@
 import { type CallState, FaultError } from '@countersign/kernel';
+import type { Decision } from '@countersign/policy';
 import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
 import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
+import { useOfGrants } from '../grants/use-grants.ts';
 import { maskLine, maskText } from '../masking.ts';
 import { callEntry, json } from '../record/entries.ts';
 import type { Member } from '../record/members.ts';
@@ -93,6 +95,14 @@ const draftOf = (
   };
 };
 
+/** What an allowance is owed to, for the record. */
+function allowedBy(decision: Decision): { decidedBy: string; name: string } {
+  const [grant] = decision.usedGrants ?? [];
+  if (grant !== undefined) return { decidedBy: 'grant', name: grant };
+  if (decision.lifts?.includes('eternal')) return { decidedBy: 'eternal', name: 'unattended mode' };
+  return { decidedBy: 'mode', name: decision.lifts?.[0] ?? 'mode table' };
+}
+
 /** What comes of the engine's answer in this session's approval mode. */
 async function outcomeOf(
   gateway: Gateway,
@@ -101,15 +111,14 @@ async function outcomeOf(
   evaluation: Evaluation,
 ): Promise<Outcome> {
   const { decision } = evaluation;
-  const decidedBy = decision.decidingRules.length > 0 ? 'rule' : 'mode';
-  if (decision.effect === 'allow' || decision.effect === 'deny') {
+  if (decision.effect === 'deny')
     return {
-      effect: decision.effect,
-      decidedBy: decision.effect === 'deny' ? 'rule' : decidedBy,
+      effect: 'deny',
+      decidedBy: 'rule',
       name: decision.decidingRules[0] ?? 'mode table',
       reasons: decision.reasons,
     };
-  }
+  if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(decision), reasons: decision.reasons };
   const liftable = decision.askKinds.every((kind) => kind === 'table' || kind === 'risky');
   if (found.session.approval_mode !== 'auto' || !liftable) {
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
@@ -192,11 +201,13 @@ async function record(
   }
   const order = newOrder(gateway, found.session.host, evaluation.view);
   const dispatched = entry('dispatch.sent', 'dispatched', { host: order.orderHost, detail: { order: order.orderId } });
+  const used = useOfGrants(gateway, callId, evaluation.decision, nowMs);
   return gateway.audit.append({
     ...base,
     ...names,
     ...order,
-    entries: [received, entry('decision', 'approved', decided), dispatched],
+    ...used?.facts,
+    entries: [received, ...(used ? [used.entry] : []), entry('decision', 'approved', decided), dispatched],
   });
 }
 
@@ -228,29 +239,52 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     await announce(gateway, submit.callId);
     return;
   }
-  const found = await findSession(gateway, member, submit.sessionId);
-  const unknownSession = {
-    code: ERROR_CODES.unknownSession,
-    message: `session \`${submit.sessionId.slice(0, 80)}\` is not open for this agent; open one first`,
+  for (let tries = 1; ; tries += 1) {
+    const reply = await decideCall(gateway, member, submit);
+    if (!reply) return;
+    if (!reply.refusal) return follow(gateway, submit, reply);
+    const { code } = reply.refusal;
+    gateway.logger.info({ code, call: submit.callId }, 'decision was not recorded; looking again');
+    // Another gateway took the same message, or a resend of it.
+    if (await gateway.audit.getCall(member.id, submit.callId)) return void (await announce(gateway, submit.callId));
+    if (!STALE.includes(code) || tries >= MAX_TRIES)
+      throw new FaultError('decision was not recorded', { code, retryable: true });
+  }
+}
+
+/** What moved on while the call was judged; it is judged anew. */
+const STALE: readonly string[] = [
+  ERROR_CODES.auditStaleSession,
+  ERROR_CODES.auditStaleGrants,
+  ERROR_CODES.auditStalePolicy,
+  ERROR_CODES.auditStaleFreeze,
+];
+const MAX_TRIES = 5;
+
+/** Judges a new call and records what came of it; undefined when it was rejected. */
+async function decideCall(gateway: Gateway, member: Member, submit: CallSubmit): Promise<AppendReply | undefined> {
+  const refuse = async (refusal: CallRefusal) => {
+    await reject(gateway, member, submit, refusal);
+    return undefined;
   };
-  if (!found) return reject(gateway, member, submit, unknownSession);
-  const parsed = await parseCall(submit, member, gateway.control);
-  if (!parsed.ok) return reject(gateway, member, submit, parsed.error);
-  const evaluation = await evaluate(gateway, found.session, parsed.value);
-  if (!evaluation.ok) return reject(gateway, member, submit, evaluation.error);
-  const { decision } = evaluation.value;
-  if (decision.effect === 'error') {
-    return reject(gateway, member, submit, {
-      code: ERROR_CODES.invalidArguments,
-      message: decision.reasons.join('; '),
+  const found = await findSession(gateway, member, submit.sessionId);
+  if (!found)
+    return refuse({
+      code: ERROR_CODES.unknownSession,
+      message: `session \`${submit.sessionId.slice(0, 80)}\` is not open for this agent; open one first`,
     });
-  }
-  const reply = await record(gateway, member, found, parsed.value, evaluation.value);
-  if (reply.refusal) {
-    // Session or freeze moved on, or another gateway was first: the redelivered message is judged anew.
-    gateway.logger.info({ code: reply.refusal.code, call: submit.callId }, 'decision was not recorded; deciding again');
-    throw new Error('decision was not recorded');
-  }
+  const parsed = await parseCall(submit, member, gateway.control);
+  if (!parsed.ok) return refuse(parsed.error);
+  const evaluation = await evaluate(gateway, found.session, parsed.value);
+  if (!evaluation.ok) return refuse(evaluation.error);
+  const { decision } = evaluation.value;
+  if (decision.effect === 'error')
+    return refuse({ code: ERROR_CODES.invalidArguments, message: decision.reasons.join('; ') });
+  return record(gateway, member, found, parsed.value, evaluation.value);
+}
+
+/** Sends out what was recorded. */
+async function follow(gateway: Gateway, submit: CallSubmit, reply: AppendReply): Promise<void> {
   gateway.atStep('call.recorded');
   if (!reply.call) throw new FaultError('the record answered without the call', { code: ERROR_CODES.internal });
   const stored = { ...reply.call, sealedPayload: submit.sealedPayload };

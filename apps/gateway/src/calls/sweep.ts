@@ -1,5 +1,6 @@
 import type { CallRecord } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
+import { endGrants } from '../grants/revoke-grants.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
@@ -49,12 +50,22 @@ async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: n
   await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
 }
 
+/** Ends grants whose time is over, and follows the ledger again when it was lost. */
+async function sweepGrants(gateway: Gateway): Promise<void> {
+  const end = { type: 'expired', by: 'gateway', reason: 'its time is over' } as const;
+  await endGrants(gateway, gateway.grants.expired(), end);
+  if (!(await gateway.grants.isCurrent())) await gateway.grants.sync();
+}
+
 /**
  * One round over unfinished calls: waiting ones past their deadline expire without an approver, dispatched ones are sent
  * again as the same order when silent for `silentMs`, and those without a report by expiry and grace are closed as
  * interrupted. A starting gateway passes 0, because its predecessor may have died between record and publish.
  */
 export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promise<void> {
+  // Enrolments and changes that another gateway recorded.
+  await gateway.members.refresh();
+  await sweepGrants(gateway);
   let pageToken = '';
   do {
     const page = await gateway.audit.listCalls(['received', 'pending', 'approved', 'dispatched'], PAGE, pageToken);

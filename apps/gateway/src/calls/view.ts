@@ -1,5 +1,6 @@
 import { Obligations, type OrderTerms, Precondition, termsDigest } from '@countersign/protocol';
 import { z } from 'zod';
+import { coverSchema } from '../grants/grant.ts';
 
 const obligationsSchema = z.object({
   deny_read: z.array(z.string()),
@@ -22,6 +23,11 @@ export const viewSchema = z.object({
   preconditions: z.array(z.object({ path: z.string(), real_path: z.string(), content_digest: z.string() })),
   /** Sessions from the root to the one that executes. */
   chain: z.array(z.string()),
+  /** What the answers "for this session" and "always" would cover; an answer that cannot be kept is not offered. */
+  offers: z.object({
+    session: z.array(coverSchema).optional(),
+    always: z.array(z.object({ toolName: z.string(), pattern: z.string() })).optional(),
+  }),
   /** Turn of the session that the call belongs to. */
   turn: z.string().optional(),
 });

@@ -5,16 +5,31 @@ import { ensureWorkConsumer } from '../broker/streams.ts';
 import { callSummary } from '../calls/announce.ts';
 import { answerCall } from '../calls/answer.ts';
 import { cancelCall } from '../calls/cancel.ts';
-import { readView } from '../calls/view.ts';
+import { readView, type View } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
+import { coverText, narrowingSchema } from '../grants/grant.ts';
 import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
+import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 import { visibleCall } from './visible-call.ts';
 
 const callId = z.object({ id: z.string().regex(/^[\w-]{1,64}$/) });
 const NO_CALL = { code: ERROR_CODES.notFound, message: 'no such call' };
+
+/** What an approver sees beside the arguments: all that the decision covers. */
+const shownView = (view: View) => ({
+  reasons: view.reasons,
+  project: view.project,
+  profile: view.profile,
+  hosts: view.obligations.hosts,
+  timeoutMs: view.obligations.timeout_ms,
+  chain: view.chain,
+  offers: { once: true, ...(view.offers.session ? { session: view.offers.session.map(coverText) } : {}) },
+  ...(view.realPath ? { realPath: view.realPath } : {}),
+  ...(view.diff ? { diff: view.diff } : {}),
+});
 
 function readRoutes(app: Http, gateway: Gateway): void {
   /** Calls by state, newest first; masked text. */
@@ -47,14 +62,7 @@ function readRoutes(app: Http, gateway: Gateway): void {
     return {
       ...callSummary(record),
       arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
-      view: view
-        ? {
-            reasons: view.reasons,
-            profile: view.profile,
-            ...(view.realPath ? { realPath: view.realPath } : {}),
-            ...(view.diff ? { diff: view.diff } : {}),
-          }
-        : {},
+      view: view ? shownView(view) : {},
       viewDigest: Buffer.from(record.viewDigest).toString('hex'),
     };
   });
@@ -78,6 +86,12 @@ function changeRoutes(app: Http, gateway: Gateway): void {
           answer: z.enum(['approve', 'deny']),
           reason: z.string().max(2_000).default(''),
           viewDigest: z.string().regex(/^[0-9a-f]{64}$/),
+          /** How long an approval holds; only what the call's `offers` show. */
+          remember: z.enum(['once', 'session']).optional(),
+          /** What the approval takes away; it never adds. */
+          narrow: narrowingSchema.optional(),
+          /** A shorter life of the grant, milliseconds. */
+          grantMs: z.int().min(1_000).optional(),
         }),
       },
     },
@@ -123,6 +137,7 @@ function changeRoutes(app: Http, gateway: Gateway): void {
 export function addRoutes(app: Http, gateway: Gateway): void {
   readRoutes(app, gateway);
   changeRoutes(app, gateway);
+  addGrantRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

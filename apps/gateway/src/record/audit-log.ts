@@ -88,6 +88,13 @@ export class AuditLog {
     return found?.documents ?? [];
   }
 
+  /** How often a grant decided, as the record counts. */
+  async usesOf(grant: string): Promise<number> {
+    const [document] = await this.listDocuments('grant', grant);
+    if (!document) return 0;
+    return Number((JSON.parse(new TextDecoder().decode(document.value)) as { uses?: number }).uses ?? 0);
+  }
+
   /** Receipt of a dispatched call; undefined when nothing was dispatched. */
   getReceipt(callId: string): Promise<Receipt | undefined> {
     return this.#read('getReceipt', (done) =>

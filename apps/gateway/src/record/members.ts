@@ -36,7 +36,8 @@ export function memberEntry(
   };
 }
 
-const REFRESH_MS = 5_000;
+/** Shortest time between two reads for members that are not known. */
+const REFRESH_MS = 200;
 
 /** Enrolment records, read from the record service and kept in memory. */
 export class Members {

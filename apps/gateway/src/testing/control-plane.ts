@@ -151,6 +151,7 @@ export class ControlPlane {
       obligations: { deny_read: [], deny_write: [], timeout_ms: 1_000, hosts: [], environment: [] },
       preconditions: [],
       chain: [],
+      offers: {},
       ...facts.view,
     };
     const reply = await this.audit.append({

@@ -1,0 +1,37 @@
+import { Beat, EnvelopeKind, openEnvelope, subjects } from '@countersign/protocol';
+import type { NatsConnection } from '@countersign/service-kit';
+import type { Hosts } from './hosts.ts';
+
+const BEAT_VALID_MS = 30_000;
+
+/** Follows heartbeats and audit's beats; returns the epoch of the newest verified beat. */
+export function followBroker(
+  connection: NatsConnection,
+  hosts: Hosts,
+  auditKey: string,
+  now: () => number,
+): () => bigint {
+  let epoch = 0n;
+  let newest = -1n;
+  connection.subscribe('cs.v1.heartbeat.*', {
+    callback: (error, message) => {
+      if (!error) hosts.take(message.subject, message.data, now());
+    },
+  });
+  connection.subscribe(subjects.beat(), {
+    callback: (error, message) => {
+      if (error) return;
+      const opened = openEnvelope(message.data, {
+        kind: EnvelopeKind.BEAT,
+        subject: message.subject,
+        issuer: auditKey,
+        nowMs: now(),
+        maxAgeMs: BEAT_VALID_MS,
+      });
+      if (!opened.ok || opened.value.sequence <= newest) return;
+      newest = opened.value.sequence;
+      epoch = Beat.decode(opened.value.body).freezeEpoch;
+    },
+  });
+  return () => epoch;
+}

@@ -1,0 +1,80 @@
+import { type AtStep, passEachStep } from '@countersign/kernel';
+import { GuardianClient, rosterKey } from '@countersign/protocol';
+import { connectNats, grpcClient, inboxPrefix, type Logger, loadIdentity, loadRoster } from '@countersign/service-kit';
+import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { followBroker } from './broker/follow-broker.ts';
+import { GatewayBus } from './broker/gateway-bus.ts';
+import { Hosts } from './broker/hosts.ts';
+import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
+import type { GatewayConfig } from './config.ts';
+import type { Gateway } from './context.ts';
+import { EventHub } from './event-hub.ts';
+import type { GatewayStep } from './gateway-step.ts';
+import { GrantLedger } from './grants/grant-ledger.ts';
+import { Metrics } from './metrics.ts';
+import { PolicyDesk } from './policy-desk.ts';
+import { AuditLog } from './record/audit-log.ts';
+import { Members } from './record/members.ts';
+import { Sessions } from './record/sessions.ts';
+
+/** What tests may put in place of the real clock and of passing each step. */
+export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
+
+/** Opens everything that the transitions of a call need. Rejects when a key, the roster, the policy, the broker or the record is missing. */
+export async function openGateway(
+  config: GatewayConfig,
+  logger: Logger,
+  { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
+): Promise<Gateway> {
+  const policy = new PolicyDesk(config.policy);
+  const identity = await loadIdentity(config.identityFile);
+  const control = await loadIdentity(config.controlIdentityFile);
+  const roster = loadRoster(config.rosterFile, config.rootKey);
+  const connection = await connectNats({
+    url: config.natsUrl,
+    seed: identity.seed,
+    name: 'gateway',
+    inboxPrefix: inboxPrefix('gateway', identity.id),
+  });
+  const manager = await jetstreamManager(connection);
+  await ensureStreams(manager);
+  const metrics = new Metrics();
+  const count = metrics.counter(
+    'audit_requests',
+    'rpc',
+    'Requests to the audit service, appends on the kept stream included',
+  );
+  const audit = new AuditLog(config.auditAddress, count);
+  const members = new Members(audit);
+  await members.refresh();
+  for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
+  const hosts = new Hosts(members);
+  const gateways = new Set(roster.members.filter(({ role }) => role === 'gateway').map(({ signKey }) => signKey));
+  const common = { audit, identity, isGateway: (key: string) => gateways.has(key), now, logger };
+  const bus = new GatewayBus({ ...common, connection });
+  const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
+  await grants.open(await bus.othersRun());
+  bus.answerPings();
+  return {
+    audit,
+    metrics,
+    members,
+    sessions: new Sessions(audit),
+    hosts,
+    grants,
+    policy,
+    guardian: grpcClient(GuardianClient, config.guardianAddress),
+    hub: new EventHub(now()),
+    identity,
+    control,
+    broker: { connection, jetstream: jetstream(connection), manager, bus },
+    freezeEpoch: followBroker(connection, hosts, rosterKey(roster, 'audit').signKey, now),
+    now,
+    atStep,
+    startedMs: now(),
+    queues: policy.queues,
+    hardened: policy.hardened,
+    blockPrivateNetwork: policy.blockPrivateNetwork,
+    logger,
+  };
+}
