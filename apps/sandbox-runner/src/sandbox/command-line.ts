@@ -14,6 +14,8 @@ import { type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
 
 /** Exit codes of the command line itself. */
 export const EXIT = { refused: 125, usage: 64, killed: 137 } as const;
+const SHARED_ACCOUNT =
+  'note: commands run as your own account; an agent with a shell of its own on this account can act as you';
 const PARENT_POLL_MS = 250;
 const INSTALLATION = path.resolve(fileURLToPath(import.meta.url), '../../../../..');
 
@@ -85,6 +87,7 @@ async function doctor(): Promise<number> {
   for (const { name, ok, detail } of report.checks)
     process.stdout.write(`${ok ? 'ok  ' : 'FAIL'} ${name}${detail && `: ${detail}`}\n`);
   process.stdout.write(report.ok ? 'sandbox holds\n' : `sandbox is not available: ${report.reason}\n`);
+  if (process.env.COUNTERSIGN_RUN_AS === undefined) process.stdout.write(`${SHARED_ACCOUNT}\n`);
   return report.ok ? 0 : EXIT.refused;
 }
 

@@ -1,9 +1,11 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import { diagnose } from '@countersign/sandbox';
 import { refuseHostRoot } from './account.ts';
 import { type BashOutcome, runBash } from './execute.ts';
 import { findPlaces } from './find-places.ts';
+import { hostSigns } from './host-signs.ts';
 import { refusalOf } from './sandbox-error.ts';
 
 export type SelfTestCheck = { readonly name: string; readonly ok: boolean; readonly detail: string };
@@ -43,20 +45,11 @@ function script(): string {
   return [...canaries, '"$4" -e "$5" "$6" "$7" 2>/dev/null', 'echo DONE'].join('\n');
 }
 
-const DIAGNOSES: readonly (readonly [RegExp, string])[] = [
-  [
-    /uid map|Creating new namespace|No permissions to create|Operation not permitted/i,
-    'user namespaces are refused: allow them for bwrap (AppArmor on Ubuntu 24.04: a profile with `userns`; containers: seccomp and a not masked /proc), or set `user.max_user_namespaces`',
-  ],
-  [/max_user_namespaces|No space left/i, 'no user namespace is left; raise `user.max_user_namespaces`'],
-  [/proc/i, '/proc cannot be mounted; in a container run it with an unmasked /proc'],
-  [/seccomp/i, 'the kernel refuses the system call filter; it needs CONFIG_SECCOMP_FILTER'],
-];
-
-function diagnose(outcome: BashOutcome): string {
+function reasonOf(outcome: BashOutcome): string {
   if (outcome.kind !== 'sandbox_failed') return '';
-  const known = DIAGNOSES.find(([pattern]) => pattern.test(outcome.reason));
-  return known ? `${outcome.reason}: ${known[1]}` : outcome.reason;
+  if (!/bubblewrap|bwrap/i.test(outcome.reason)) return outcome.reason;
+  const { cause, fix } = diagnose(outcome.reason, hostSigns());
+  return cause === outcome.reason ? `${cause}; ${fix}` : `${cause}; ${fix} (${outcome.reason})`;
 }
 
 async function listen(target: string | number): Promise<{ port: number; close: () => void }> {
@@ -95,7 +88,7 @@ async function runCanaries(options: SelfTestOptions, folder: string): Promise<Ba
 function report(outcome: BashOutcome): SelfTestReport {
   const text = Buffer.from(outcome.stdout).toString('utf8');
   const ran = outcome.kind === 'exited' && text.includes('DONE');
-  const started = { name: 'command runs', ok: ran, detail: ran ? '' : diagnose(outcome) || outcome.kind };
+  const started = { name: 'command runs', ok: ran, detail: ran ? '' : reasonOf(outcome) || outcome.kind };
   const leaked = new Set([...text.matchAll(/^LEAK (\S+)$/gm)].map((match) => match[1]));
   const names = [...Object.keys(CANARIES), 'unix-socket', 'network'];
   const checks = [started, ...names.map((name) => ({ name, ok: ran && !leaked.has(name), detail: '' }))];
@@ -107,9 +100,9 @@ function report(outcome: BashOutcome): SelfTestReport {
 /** Runs canaries in a sandbox with the full arguments, as the account of this process. Never rejects. */
 export async function selfTest(options: SelfTestOptions): Promise<SelfTestReport> {
   let folder: string | undefined;
+  const home = options.environment.HOME ?? '/';
   try {
     refuseHostRoot();
-    const home = options.environment.HOME ?? '/';
     folder = await mkdtemp(path.join(home, '.countersign-self-test-'));
     await findPlaces({ ...options, project: folder, profile: 'workspace-write' });
     return report(await runCanaries(options, folder));
@@ -117,6 +110,7 @@ export async function selfTest(options: SelfTestOptions): Promise<SelfTestReport
     const reason = refusalOf(error).message;
     return { ok: false, reason, checks: [{ name: 'command runs', ok: false, detail: reason }] };
   } finally {
-    if (folder) await rm(folder, { recursive: true, force: true }).catch(() => undefined);
+    const left = [...(folder ? [folder, path.join(folder, '../canary')] : []), path.join(home, '.countersign-canary')];
+    for (const each of left) await rm(each, { recursive: true, force: true }).catch(() => undefined);
   }
 }

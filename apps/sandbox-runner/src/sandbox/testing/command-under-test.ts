@@ -17,14 +17,19 @@ type RunOptions = {
 
 /** The sandbox command as an ordinary account, with a home and projects below a folder of their own. */
 export class CommandUnderTest {
-  readonly isRoot = process.getuid?.() === 0;
-  readonly uid = this.isRoot ? 61184 : (process.getuid?.() ?? 0);
-  readonly gid = this.isRoot ? 61184 : (process.getgid?.() ?? 0);
+  /** Started as root, so that it has to become an ordinary account. */
+  readonly isRoot: boolean;
+  readonly uid: number;
+  readonly gid: number;
   readonly base = mkdtempSync('/var/tmp/countersign-boundary-');
   readonly home: string;
   private count = 0;
 
-  constructor() {
+  /** `asRoot` stays root. */
+  constructor({ asRoot = false } = {}) {
+    this.isRoot = process.getuid?.() === 0 && !asRoot;
+    this.uid = this.isRoot ? 61184 : (process.getuid?.() ?? 0);
+    this.gid = this.isRoot ? 61184 : (process.getgid?.() ?? 0);
     chmodSync(this.base, 0o755);
     this.home = this.folder('home');
   }
