@@ -6,6 +6,7 @@ import { addCallCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
+import { addFreezeCommand } from './commands/freeze.ts';
 import { addGrantsCommand } from './commands/grants.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
@@ -35,6 +36,7 @@ function program(): Command {
     addChangesCommand,
     addSessionCommand,
     addGrantsCommand,
+    addFreezeCommand,
     addAuditCommand,
     addSandboxCommand,
     addDoctorCommand,

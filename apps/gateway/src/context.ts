@@ -6,6 +6,7 @@ import type { Queues } from './access/principal.ts';
 import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { EventHub } from './event-hub.ts';
+import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import type { GrantLedger } from './grants/grant-ledger.ts';
 import type { Metrics } from './metrics.ts';
@@ -33,8 +34,7 @@ export type Gateway = {
     readonly manager: JetStreamManager;
     readonly bus: GatewayBus;
   };
-  /** Epoch of the newest verified beat. */
-  readonly freezeEpoch: () => bigint;
+  readonly freeze: FreezeWatch;
   readonly now: () => number;
   readonly atStep: AtStep<GatewayStep>;
   /** When this process began to serve. */

@@ -9,6 +9,7 @@ import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
+import { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import { GrantLedger } from './grants/grant-ledger.ts';
 import { Metrics } from './metrics.ts';
@@ -49,6 +50,8 @@ export async function openGateway(
   await members.refresh();
   for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
   const hosts = new Hosts(members);
+  const freeze = new FreezeWatch();
+  followBroker(connection, hosts, freeze, { auditKey: rosterKey(roster, 'audit').signKey, now });
   const gateways = new Set(roster.members.filter(({ role }) => role === 'gateway').map(({ signKey }) => signKey));
   const common = { audit, identity, isGateway: (key: string) => gateways.has(key), now, logger };
   const bus = new GatewayBus({ ...common, connection });
@@ -68,7 +71,7 @@ export async function openGateway(
     identity,
     control,
     broker: { connection, jetstream: jetstream(connection), manager, bus },
-    freezeEpoch: followBroker(connection, hosts, rosterKey(roster, 'audit').signKey, now),
+    freeze,
     now,
     atStep,
     startedMs: now(),

@@ -6,10 +6,12 @@ import { RESEND_MS, sweepCalls } from './calls/sweep.ts';
 import { takeMessage } from './calls/take-message.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
+import { confirmFreezes, refreshFreeze } from './freeze/change-freeze.ts';
 import { startHttp } from './http/server.ts';
 import { startNotifying } from './notify/start-notifying.ts';
 import { type GatewayDependencies, openGateway } from './open-gateway.ts';
 
+const CONFIRM_MS = 1_000;
 const SWEEP_MS = 5_000;
 const CALLS_AT_ONCE = 64;
 
@@ -36,6 +38,15 @@ function startSweep(gateway: Gateway): { stop: () => Promise<void> } {
   };
 }
 
+/** Records the hosts' confirmations of freezes as they come. */
+function startConfirming(gateway: Gateway): NodeJS.Timeout {
+  return setInterval(() => {
+    confirmFreezes(gateway).catch((error: unknown) =>
+      gateway.logger.warn({ err: error }, 'confirmations of a freeze are not recorded yet'),
+    );
+  }, CONFIRM_MS);
+}
+
 /** Starts the gateway. Rejects when a key, the roster, the policy, the broker or the record is missing: nothing is served then. */
 export async function startGateway(
   config: GatewayConfig,
@@ -59,6 +70,8 @@ export async function startGateway(
     loop(STREAMS.calls, consumers.gatewayCalls, (subject, bytes) => takeMessage(gateway, subject, bytes)),
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
+  gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
+  const confirming = startConfirming(gateway);
   const sweep = startSweep(gateway);
   const outside = await startNotifying(config, gateway);
   const http = await startHttp(config, gateway, outside);
@@ -69,6 +82,7 @@ export async function startGateway(
       await http.stop();
       await outside.stop();
       await Promise.all(loops.map((running) => running.stop()));
+      clearInterval(confirming);
       await sweep.stop();
       gateway.grants.stop();
       gateway.audit.close();

@@ -97,7 +97,10 @@ function listenToAll(parts: Parts, { beats, runner, outbox }: ReturnType<typeof 
   const freeze = (epoch: bigint, scopes: readonly string[]) => beats.hold(epoch, scopes);
   const control = controlRoute({ ...parts, host, stop, recorded, freeze });
   const inspect = inspectRoute({ ...parts, host, masks });
-  listen(connection, subjects.beat(), ({ data }) => beats.take(data));
+  listen(connection, subjects.beat(), ({ data }) => {
+    const beat = beats.take(data) ? beats.current() : undefined;
+    if (beat) runner.keepTo(beat);
+  });
   listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
   listen(connection, subjects.inspect(host), ({ data, subject, respond }) => {
     inspect(data, subject).then(

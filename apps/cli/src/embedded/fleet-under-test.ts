@@ -1,9 +1,13 @@
+import { execFile } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Agent, CallOutcome, SubmittedCall } from '@countersign/agent';
+import { promisify } from 'node:util';
+import type { Agent, CallOutcome, CallRequest, SessionRequest, SubmittedCall } from '@countersign/agent';
+import type { CallEvent } from '@countersign/protocol';
 import type { Decision, GatewayClient } from '../gateway-client.ts';
 import { accepted } from '../local-installation.ts';
+import { installationPath } from './data-folder.ts';
 import { enrolSamples } from './enrol.ts';
 import { type Installation, startInstallation } from './installation.ts';
 import { sampleAgent } from './samples.ts';
@@ -60,4 +64,36 @@ export async function answerAndEnd(
   const viewDigest = await waitingView(client, call.callId);
   accepted(await client.decide(call.callId, { ...answer, viewDigest }));
   return call.result;
+}
+
+/** What a command of the product prints with `--json`. */
+export async function commandOf(fleet: FleetUnderTest, ...args: string[]): Promise<unknown> {
+  const bin = path.join(installationPath(), 'bin/countersign.mjs');
+  const { stdout } = await promisify(execFile)(process.execPath, [bin, '--data', fleet.root, '--json', ...args]);
+  return JSON.parse(stdout) as unknown;
+}
+
+/** A new session of the sample agent. */
+export async function newSession(fleet: FleetUnderTest, more: Partial<SessionRequest> = {}): Promise<string> {
+  const project = fleet.installation.data.sampleProject;
+  const opened = await fleet.agent.openSession({ project, host: 'local', ...more });
+  if (!opened.ok) throw new Error(`${opened.error.code}: ${opened.error.message}`);
+  return opened.value.sessionId;
+}
+
+/** Submits a call and resolves when it is in one of `states`, or has ended. */
+export async function callUntil(
+  fleet: FleetUnderTest,
+  request: Omit<CallRequest, 'onEvent'>,
+  states: readonly string[],
+): Promise<{ call: SubmittedCall; state: string; events: CallEvent[] }> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const events: CallEvent[] = [];
+  const onEvent = (event: CallEvent) => {
+    events.push(event);
+    if (states.includes(event.state)) resolve(event.state);
+  };
+  const call = await fleet.agent.call({ ...request, onEvent });
+  const state = await Promise.race([promise, call.result.then((end) => end.state)]);
+  return { call, state, events };
 }

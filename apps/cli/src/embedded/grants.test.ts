@@ -1,14 +1,19 @@
-import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { GatewayClient } from '../gateway-client.ts';
 import { accepted } from '../local-installation.ts';
 import { verifyLog } from './check.ts';
-import { installationPath } from './data-folder.ts';
-import { answerAndEnd, eventually, type FleetUnderTest, startFleet, waitingView } from './fleet-under-test.ts';
+import {
+  answerAndEnd,
+  commandOf,
+  eventually,
+  type FleetUnderTest,
+  newSession,
+  startFleet,
+  waitingView,
+} from './fleet-under-test.ts';
 
 let fleet: FleetUnderTest;
 let first: GatewayClient;
@@ -35,12 +40,6 @@ const schema = z.object({
 const grantsAt = async (client: GatewayClient, session: string) =>
   accepted(await client.request('GET', `/v1/grants?session=${session}`, schema)).grants;
 
-async function newSession(): Promise<string> {
-  const project = fleet.installation.data.sampleProject;
-  const opened = await fleet.agent.openSession({ project, host: 'local' });
-  if (!opened.ok) throw new Error(opened.error.message);
-  return opened.value.sessionId;
-}
 const inProject = (name: string) => path.join(fleet.installation.data.sampleProject, name);
 const write = (session: string, name: string) =>
   fleet.agent.call({ tool: 'write', args: { path: name, content: 'x\n' }, session });
@@ -53,17 +52,13 @@ async function fate(session: string, name: string): Promise<string> {
   return end;
 }
 async function granted(): Promise<{ session: string; grant: string }> {
-  const session = await newSession();
+  const session = await newSession(fleet);
   await answerAndEnd(first, await write(session, 'first.txt'), { answer: 'approve', remember: 'session' });
   const [grant] = await grantsAt(first, session);
   if (!grant) throw new Error('no grant');
   return { session, grant: grant.id };
 }
-const cli = async (...args: string[]) => {
-  const bin = path.join(installationPath(), 'bin/countersign.mjs');
-  const { stdout } = await promisify(execFile)(process.execPath, [bin, '--data', fleet.root, '--json', ...args]);
-  return JSON.parse(stdout) as unknown;
-};
+const cli = (...args: string[]) => commandOf(fleet, ...args);
 
 describe('an approval for the session', () => {
   test('answers later calls of its kind at every gateway, is listed with its reach and counted', async () => {
@@ -77,7 +72,7 @@ describe('an approval for the session', () => {
 
   test('covers its own session only', async () => {
     await granted();
-    expect(await fate(await newSession(), 'other.txt')).toBe('waits');
+    expect(await fate(await newSession(fleet), 'other.txt')).toBe('waits');
   });
 
   test('revoked at one gateway cannot be used at any', async () => {
@@ -90,7 +85,7 @@ describe('an approval for the session', () => {
   });
 
   test('is not offered where it could not be kept, and then refused', async () => {
-    const session = await newSession();
+    const session = await newSession(fleet);
     const call = await fleet.agent.call({ tool: 'bash', args: { command: 'sudo true' }, session });
     const viewDigest = await waitingView(first, call.callId);
     const seen = accepted(await first.callById(call.callId)) as { view?: { offers?: object } };
@@ -117,7 +112,7 @@ describe('an approval for the session', () => {
 
 describe('an approval that narrows', () => {
   test('holds the runner to read-only paths and a shorter time', async () => {
-    const session = await newSession();
+    const session = await newSession(fleet);
     const command = 'sudo -n true; echo a > open.txt; echo b > kept.txt; sleep 20';
     const call = await fleet.agent.call({ tool: 'bash', args: { command }, session });
     const narrow = { readOnlyPaths: ['kept.txt'], timeoutMs: 1_500 };
@@ -130,7 +125,7 @@ describe('an approval that narrows', () => {
   });
 
   test('never widens', async () => {
-    const call = await write(await newSession(), 'narrow.txt');
+    const call = await write(await newSession(fleet), 'narrow.txt');
     const viewDigest = await waitingView(first, call.callId);
     for (const narrow of [{ hosts: ['example.com'] }, { timeoutMs: 86_400_000 }])
       expect(await first.decide(call.callId, { answer: 'approve', viewDigest, narrow })).toMatchObject({
@@ -140,7 +135,7 @@ describe('an approval that narrows', () => {
   });
 
   test('holds later calls under its grant as well', async () => {
-    const session = await newSession();
+    const session = await newSession(fleet);
     const narrow = { readOnlyPaths: ['secret.txt'] };
     const call = await write(session, 'free.txt');
     expect((await answerAndEnd(first, call, { answer: 'approve', remember: 'session', narrow })).state).toBe('done');

@@ -1,17 +1,17 @@
 import { Beat, EnvelopeKind, openEnvelope, subjects } from '@countersign/protocol';
 import type { NatsConnection } from '@countersign/service-kit';
+import type { FreezeWatch } from '../freeze/freeze-watch.ts';
 import type { Hosts } from './hosts.ts';
 
 const BEAT_VALID_MS = 30_000;
 
-/** Follows heartbeats and audit's beats; returns the epoch of the newest verified beat. */
+/** Follows heartbeats and audit's beats. */
 export function followBroker(
   connection: NatsConnection,
   hosts: Hosts,
-  auditKey: string,
-  now: () => number,
-): () => bigint {
-  let epoch = 0n;
+  freeze: FreezeWatch,
+  { auditKey, now }: { auditKey: string; now: () => number },
+): void {
   let newest = -1n;
   connection.subscribe('cs.v1.heartbeat.*', {
     callback: (error, message) => {
@@ -30,8 +30,8 @@ export function followBroker(
       });
       if (!opened.ok || opened.value.sequence <= newest) return;
       newest = opened.value.sequence;
-      epoch = Beat.decode(opened.value.body).freezeEpoch;
+      const beat = Beat.decode(opened.value.body);
+      freeze.take(beat.freezeEpoch, beat.frozenScopes);
     },
   });
-  return () => epoch;
 }

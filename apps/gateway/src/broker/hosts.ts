@@ -12,6 +12,8 @@ export class Hosts {
   readonly #members: Members;
   readonly #states = new Map<string, HostState>();
 
+  readonly #confirmed = new Map<string, bigint>();
+
   constructor(members: Members) {
     this.#members = members;
   }
@@ -31,6 +33,16 @@ export class Hosts {
     if (!opened.ok || opened.value.sequence <= (this.#states.get(id)?.sequence ?? -1n)) return;
     const heartbeat = Heartbeat.decode(opened.value.body);
     if (heartbeat.host === id) this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence });
+  }
+
+  /** True when a host keeps to a newer freeze epoch than the one that was recorded for it. */
+  confirmsMore(id: string, epoch: bigint): boolean {
+    return epoch > (this.#confirmed.get(id) ?? 0n);
+  }
+
+  /** A host's confirmation of this epoch is in the record. */
+  confirmed(id: string, epoch: bigint): void {
+    this.#confirmed.set(id, epoch);
   }
 
   /** The newest heartbeat of a host that is not away. */

@@ -1,6 +1,7 @@
 import { err, ok, type Result } from '@countersign/kernel';
 import { type AppendReply, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
+import { refreshFreeze } from '../freeze/change-freeze.ts';
 import { grantBounds, grantCreated, newGrant } from '../grants/give-grant.ts';
 import type { LiveGrant, Narrowing } from '../grants/grant.ts';
 import { maskText } from '../masking.ts';
@@ -85,7 +86,7 @@ async function record(
     decidedBy: 'human',
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
-    freezeEpoch: gateway.freezeEpoch(),
+    freezeEpoch: gateway.freeze.epoch,
     reason,
   };
   if (!terms) {
@@ -111,6 +112,8 @@ async function record(
 async function refusalOf(gateway: Gateway, callId: string, reply: AppendReply): Promise<Result<never, AnswerRefusal>> {
   if (reply.refusal?.code === ERROR_CODES.auditStaleView)
     return err({ code: ERROR_CODES.staleView, message: 'the call changed since you read it; read it again' });
+  if (reply.refusal?.code === ERROR_CODES.auditFrozen)
+    return err({ code: ERROR_CODES.frozen, message: `${reply.refusal.message}; the call goes on waiting` });
   const now = await gateway.audit.getCall('', callId);
   return now && now.state !== 'pending'
     ? lost(now)
@@ -137,7 +140,11 @@ export async function answerCall(
   const approves = answer.answer === 'approve';
   const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);
   if (!terms.ok) return terms;
-  const reply = await record(gateway, call, by, answer, terms.value);
+  let reply = await record(gateway, call, by, answer, terms.value);
+  if (reply.refusal?.code === ERROR_CODES.auditStaleFreeze) {
+    await refreshFreeze(gateway);
+    reply = await record(gateway, call, by, answer, terms.value);
+  }
   if (reply.refusal) return refusalOf(gateway, callId, reply);
   gateway.atStep('answer.recorded');
   const grant = terms.value?.grant;

@@ -43,6 +43,7 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
     host: record.orderHost,
     tool: record.tool,
     ...orderTerms(view),
+    ancestorSessionIds: record.ancestorSessionIds,
     callDigest: record.callDigest,
     expiresAtMs: record.orderExpiresAtMs,
     sealedPayload: await sealTo(host.seal_key, payload, record.orderId),

@@ -120,6 +120,12 @@ export async function evaluate(
   session: Session,
   call: ParsedCall,
 ): Promise<Result<Evaluation, CallRefusal>> {
+  const frozen = gateway.freeze.holds({ agent: session.agent, host: session.host, sessions: [session.id] });
+  if (frozen !== undefined)
+    return err({
+      code: ERROR_CODES.frozen,
+      message: `\`${frozen}\` is frozen; send the call again when that is lifted`,
+    });
   const heartbeat = gateway.hosts.present(session.host, gateway.now());
   const host = await gateway.members.find('host', session.host);
   if (!heartbeat && host && gateway.now() - gateway.startedMs < SETTLE_MS) {

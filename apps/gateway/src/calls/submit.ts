@@ -3,6 +3,7 @@ import type { Decision } from '@countersign/policy';
 import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
 import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
+import { refreshFreeze } from '../freeze/change-freeze.ts';
 import { useOfGrants } from '../grants/use-grants.ts';
 import { maskLine, maskText } from '../masking.ts';
 import { callEntry, json } from '../record/entries.ts';
@@ -172,7 +173,7 @@ async function record(
   const base = {
     call: draftOf(member, found, call, evaluation, nowMs),
     view: json(evaluation.view),
-    freezeEpoch: gateway.freezeEpoch(),
+    freezeEpoch: gateway.freeze.epoch,
     sessionVersion: found.version,
     sessionId: found.session.id,
     reason,
@@ -247,6 +248,7 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     gateway.logger.info({ code, call: submit.callId }, 'decision was not recorded; looking again');
     // Another gateway took the same message, or a resend of it.
     if (await gateway.audit.getCall(member.id, submit.callId)) return void (await announce(gateway, submit.callId));
+    if (code === ERROR_CODES.auditStaleFreeze || code === ERROR_CODES.auditFrozen) await refreshFreeze(gateway);
     if (!STALE.includes(code) || tries >= MAX_TRIES)
       throw new FaultError('decision was not recorded', { code, retryable: true });
   }
@@ -258,6 +260,7 @@ const STALE: readonly string[] = [
   ERROR_CODES.auditStaleGrants,
   ERROR_CODES.auditStalePolicy,
   ERROR_CODES.auditStaleFreeze,
+  ERROR_CODES.auditFrozen,
 ];
 const MAX_TRIES = 5;
 

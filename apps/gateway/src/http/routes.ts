@@ -10,6 +10,7 @@ import type { Gateway } from '../context.ts';
 import { coverText, narrowingSchema } from '../grants/grant.ts';
 import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
+import { addFreezeRoutes } from './freeze-routes.ts';
 import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -138,6 +139,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   readRoutes(app, gateway);
   changeRoutes(app, gateway);
   addGrantRoutes(app, gateway);
+  addFreezeRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

@@ -1,14 +1,18 @@
-import { FaultError } from '@countersign/kernel';
+import { err, FaultError, ok, type Result } from '@countersign/kernel';
 import {
   type AppendReply,
   AppendRequest,
   AuditClient,
   type CallRecord,
+  type ClearFreezeRequest,
+  type ConfirmFreezeRequest,
   type Document,
   ERROR_CODES,
   type ExportChunk,
+  type FreezeState,
   type ListCallsReply,
   type Receipt,
+  type SetFreezeRequest,
 } from '@countersign/protocol';
 import { grpcClient } from '@countersign/service-kit';
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
@@ -31,6 +35,9 @@ const unavailable = (cause?: unknown): FaultError =>
     retryable: true,
     cause,
   });
+
+/** Why a freeze was not changed. */
+export type FreezeRefusal = { readonly kind: 'not_found' | 'invalid'; readonly message: string };
 
 /**
  * The gateway's line to the record. Appends travel on one kept stream; after a break the same requests are sent again,
@@ -88,6 +95,30 @@ export class AuditLog {
     return found?.documents ?? [];
   }
 
+  setFreeze(request: SetFreezeRequest): Promise<Result<FreezeState, FreezeRefusal>> {
+    return this.#freeze('setFreeze', (done) => this.#client.setFreeze(request, new Metadata(), this.#options(), done));
+  }
+
+  clearFreeze(request: ClearFreezeRequest): Promise<Result<FreezeState, FreezeRefusal>> {
+    return this.#freeze('clearFreeze', (done) =>
+      this.#client.clearFreeze(request, new Metadata(), this.#options(), done),
+    );
+  }
+
+  confirmFreeze(request: ConfirmFreezeRequest): Promise<Result<FreezeState, FreezeRefusal>> {
+    return this.#freeze('confirmFreeze', (done) =>
+      this.#client.confirmFreeze(request, new Metadata(), this.#options(), done),
+    );
+  }
+
+  async getFreeze(): Promise<FreezeState> {
+    const state = await this.#freeze('getFreeze', (done) =>
+      this.#client.getFreeze({}, new Metadata(), this.#options(), done),
+    );
+    if (state.ok) return state.value;
+    throw unavailable();
+  }
+
   /** How often a grant decided, as the record counts. */
   async usesOf(grant: string): Promise<number> {
     const [document] = await this.listDocuments('grant', grant);
@@ -137,6 +168,22 @@ export class AuditLog {
       start((error, value) => {
         if (!error) resolve(value);
         else if (error.code === status.NOT_FOUND) resolve(undefined);
+        else reject(unavailable(error));
+      });
+    });
+  }
+
+  #freeze(
+    rpc: string,
+    start: (done: (error: ServiceError | null, value: FreezeState) => void) => void,
+  ): Promise<Result<FreezeState, FreezeRefusal>> {
+    this.#count(rpc);
+    return new Promise((resolve, reject) => {
+      start((error, value) => {
+        if (!error) resolve(ok(value));
+        else if (error.code === status.NOT_FOUND) resolve(err({ kind: 'not_found', message: error.details }));
+        else if (error.code === status.INVALID_ARGUMENT || error.code === status.FAILED_PRECONDITION)
+          resolve(err({ kind: 'invalid', message: error.details }));
         else reject(unavailable(error));
       });
     });

@@ -41,7 +41,12 @@ export class BeatWatch {
     }
     const atMs = Math.min(Number(beat.atMs), opened.value.issuedAtMs);
     if (this.newest && atMs <= this.newest.atMs) return false;
-    this.newest = { atMs, frozenScopes: beat.frozenScopes, revokedOrders: beat.revokedOrders };
+    this.newest = {
+      atMs,
+      frozenScopes: beat.frozenScopes,
+      revokedOrders: beat.revokedOrders,
+      stoppedScopes: beat.stoppedScopes,
+    };
     this.epoch = beat.freezeEpoch;
     this.offsetMs = nowMs - atMs;
     return true;

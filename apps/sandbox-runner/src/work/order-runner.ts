@@ -23,7 +23,14 @@ import type { HostTools } from './host-tools.ts';
 import type { RunnerStep } from './runner-step.ts';
 import { sentChange } from './sent-change.ts';
 import type { RunEnd } from './tool-result.ts';
-import { type OrderRefusal, startRefusal, type VerifiedOrder, verifyOrder } from './verify-order.ts';
+import {
+  type BeatFacts,
+  covers,
+  type OrderRefusal,
+  startRefusal,
+  type VerifiedOrder,
+  verifyOrder,
+} from './verify-order.ts';
 
 const WAIT_POLL_MS = 100;
 /** Orders remembered as stopped before they came. */
@@ -55,7 +62,12 @@ export type OrderRunnerOptions = {
 /** What to do with the stream's message: `later` leaves it for a redelivery. */
 export type Handling = 'done' | 'discard' | 'later';
 
-type InHand = { readonly callId: string; readonly abort: AbortController; running: boolean };
+type InHand = {
+  readonly callId: string;
+  readonly order: WorkOrder;
+  readonly abort: AbortController;
+  running: boolean;
+};
 
 type Report = {
   readonly states: readonly { state: string; atMs: number }[];
@@ -134,7 +146,7 @@ export class OrderRunner {
       return 'discard';
     }
     if (this.draining || this.inHand.has(order.orderId)) return 'later';
-    const hold: InHand = { callId: order.callId, abort: new AbortController(), running: false };
+    const hold: InHand = { callId: order.callId, order, abort: new AbortController(), running: false };
     this.inHand.set(order.orderId, hold);
     try {
       return await this.judge(order, opened.value, hold);
@@ -152,6 +164,15 @@ export class OrderRunner {
     this.stopped.add(orderId);
     const [oldest] = this.stopped;
     if (this.stopped.size > MAX_STOPPED && oldest !== undefined) this.stopped.delete(oldest);
+  }
+
+  /** Stops what a beat says must not go on: revoked orders, and what runs in a scope that was frozen with everything in it. */
+  keepTo(beat: BeatFacts): void {
+    for (const [orderId, { order, callId }] of this.inHand) {
+      const scope = beat.stoppedScopes.find((one) => covers(one, order));
+      if (scope !== undefined) this.stop(orderId, callId, `\`${scope}\` is frozen`);
+      else if (beat.revokedOrders.includes(orderId)) this.stop(orderId, callId, 'order was revoked');
+    }
   }
 
   /** Takes no more, kills what runs and resolves when every taken order is journalled or given back. */

@@ -86,7 +86,7 @@ const check = (order: WorkOrder, more: Partial<OrderCheck> = {}): OrderCheck => 
   host: 'local',
   auditKey: audit.publicKey,
   journal: { createdAtMs: NOW - 1, knowsOrder: false },
-  beat: { atMs: NOW, frozenScopes: [], revokedOrders: [] },
+  beat: { atMs: NOW, frozenScopes: [], revokedOrders: [], stoppedScopes: [] },
   nowMs: NOW,
   ...more,
 });
@@ -187,17 +187,19 @@ test.each<[string, string, OrderCheck]>([
   [
     'a stale beat',
     'beat_stale/wait',
-    check(build(), { beat: { atMs: NOW - MAX_BEAT_AGE_MS - 1, frozenScopes: [], revokedOrders: [] } }),
+    check(build(), {
+      beat: { atMs: NOW - MAX_BEAT_AGE_MS - 1, frozenScopes: [], revokedOrders: [], stoppedScopes: [] },
+    }),
   ],
   [
     'a revoked order',
     'revoked/withdrawn',
-    check(build(), { beat: { atMs: NOW, frozenScopes: [], revokedOrders: ['ord_1'] } }),
+    check(build(), { beat: { atMs: NOW, frozenScopes: [], revokedOrders: ['ord_1'], stoppedScopes: [] } }),
   ],
   ...['all', 'host:local', 'agent:agt', 'session:ses_1', 'something-new'].map((scope): [string, string, OrderCheck] => [
     `the frozen scope ${scope}`,
     'frozen/wait',
-    check(build(), { beat: { atMs: NOW, frozenScopes: [scope], revokedOrders: [] } }),
+    check(build(), { beat: { atMs: NOW, frozenScopes: [scope], revokedOrders: [], stoppedScopes: [] } }),
   ]),
 ])('%s keeps an order from starting', (_title, expected, input) => {
   expect(codeOf(input)).toBe(expected);
@@ -205,7 +207,9 @@ test.each<[string, string, OrderCheck]>([
 
 test('a frozen scope of somebody else does not hold an order back', () => {
   const frozenScopes = ['host:other', 'agent:eve', 'session:ses_2'];
-  expect(codeOf(check(build(), { beat: { atMs: NOW, frozenScopes, revokedOrders: [] } }))).toBe('ok');
+  expect(codeOf(check(build(), { beat: { atMs: NOW, frozenScopes, revokedOrders: [], stoppedScopes: [] } }))).toBe(
+    'ok',
+  );
 });
 
 test('an order that waited past its expiry expires, whatever the beat', () => {

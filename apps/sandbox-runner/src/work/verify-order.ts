@@ -62,6 +62,8 @@ export type BeatFacts = {
   readonly atMs: number;
   readonly frozenScopes: readonly string[];
   readonly revokedOrders: readonly string[];
+  /** Frozen scopes in which running work is stopped as well. */
+  readonly stoppedScopes: readonly string[];
 };
 
 export type OrderCheck = {
@@ -186,11 +188,14 @@ function readPayload({ order, payload, nowMs }: OrderCheck): Result<VerifiedOrde
 }
 
 /** True for a scope that covers the order, and for every scope that is not understood. */
-function covers(scope: string, order: WorkOrder): boolean {
+export function covers(
+  scope: string,
+  order: Pick<WorkOrder, 'host' | 'agent' | 'sessionId' | 'ancestorSessionIds'>,
+): boolean {
   const [kind, id] = scope.split(':', 2);
   if (kind === 'host') return id === order.host;
   if (kind === 'agent') return id === order.agent;
-  if (kind === 'session') return id === order.sessionId;
+  if (kind === 'session') return id === order.sessionId || order.ancestorSessionIds.some((ancestor) => ancestor === id);
   return true;
 }
 

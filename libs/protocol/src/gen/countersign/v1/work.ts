@@ -76,6 +76,8 @@ export interface WorkOrder {
   traceparent: string;
   /** Canonical envelope bytes that the call digest covers. */
   canonicalEnvelope: Uint8Array;
+  /** Ancestors of the session, from its parent to the root; a freeze of any of them holds the order. */
+  ancestorSessionIds: string[];
   /** When the order was first handed out; the same in every repetition. 0 takes the issue time of the envelope. */
   createdAtMs: bigint;
 }
@@ -870,6 +872,7 @@ function createBaseWorkOrder(): WorkOrder {
     receipt: undefined,
     traceparent: "",
     canonicalEnvelope: new Uint8Array(0),
+    ancestorSessionIds: [],
     createdAtMs: 0n,
   };
 }
@@ -926,6 +929,9 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     }
     if (message.canonicalEnvelope.length !== 0) {
       writer.uint32(130).bytes(message.canonicalEnvelope);
+    }
+    for (const v of message.ancestorSessionIds) {
+      writer.uint32(242).string(v!);
     }
     if (message.createdAtMs !== 0n) {
       if (BigInt.asUintN(64, message.createdAtMs) !== message.createdAtMs) {
@@ -1077,6 +1083,14 @@ export const WorkOrder: MessageFns<WorkOrder> = {
             message.canonicalEnvelope = reader.bytes();
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.ancestorSessionIds.push(reader.string());
+            continue;
+          }
           case 60: {
             if (tag !== 480) {
               break;
@@ -1145,6 +1159,11 @@ export const WorkOrder: MessageFns<WorkOrder> = {
         : isSet(object.canonical_envelope)
         ? bytesFromBase64(object.canonical_envelope)
         : new Uint8Array(0),
+      ancestorSessionIds: globalThis.Array.isArray(object?.ancestorSessionIds)
+        ? object.ancestorSessionIds.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.ancestor_session_ids)
+        ? object.ancestor_session_ids.map((e: any) => globalThis.String(e))
+        : [],
       createdAtMs: isSet(object.createdAtMs)
         ? BigInt(object.createdAtMs)
         : isSet(object.created_at_ms)
@@ -1203,6 +1222,9 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     if (message.canonicalEnvelope.length !== 0) {
       obj.canonicalEnvelope = base64FromBytes(message.canonicalEnvelope);
     }
+    if (message.ancestorSessionIds?.length) {
+      obj.ancestorSessionIds = message.ancestorSessionIds;
+    }
     if (message.createdAtMs !== 0n) {
       obj.createdAtMs = message.createdAtMs.toString();
     }
@@ -1236,6 +1258,7 @@ export const WorkOrder: MessageFns<WorkOrder> = {
       : undefined;
     message.traceparent = object.traceparent ?? "";
     message.canonicalEnvelope = object.canonicalEnvelope ?? new Uint8Array(0);
+    message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
     message.createdAtMs = (object.createdAtMs !== undefined && object.createdAtMs !== null)
       ? BigInt(object.createdAtMs)
       : 0n;
