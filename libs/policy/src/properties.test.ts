@@ -103,7 +103,7 @@ describe('decide', () => {
       { numRuns: 300 },
     );
   });
-  it('answers a hostile 64 KiB command within two seconds', () => {
+  it('spends at most two seconds of processor time on a hostile 64 KiB command', () => {
     for (const text of [
       'a'.repeat(65000),
       '-a '.repeat(20000),
@@ -118,14 +118,10 @@ describe('decide', () => {
           { toolName: 'write', pattern: '**/a/**/b' },
         ],
       };
-      // The best of five: other processes may hold the machine for longer.
-      let least = Number.POSITIVE_INFINITY;
-      for (let attempt = 0; attempt < 5 && least >= 2000; attempt++) {
-        const start = performance.now();
-        answer(user, text);
-        least = Math.min(least, performance.now() - start);
-      }
-      expect(least).toBeLessThan(2000);
+      // Time of this thread alone: other processes may hold the machine for longer.
+      const before = process.threadCpuUsage();
+      answer(user, text);
+      expect(process.threadCpuUsage(before).user).toBeLessThan(2_000_000);
     }
   });
 });

@@ -56,17 +56,17 @@ test('text that grows by escaping or marking stays bounded, and the cut is state
   }
 });
 
-test('a call of the longest arguments is built within a second', () => {
+test('a call of the longest arguments is built within a second of processor time', () => {
   const longest = [
     'KEY'.repeat(200_000),
     'eyJ-'.repeat(150_000),
     '# $A=KEY= '.repeat(60_000),
     '<user '.repeat(100_000),
   ];
-  const startMs = performance.now();
+  const before = process.threadCpuUsage();
   for (const command of longest)
     buildPrompt(ReviewRequest.fromPartial({ detail: JSON.stringify({ command }), requestText: command }), 'call', WORD);
-  expect(performance.now() - startMs).toBeLessThan(1_000 * longest.length);
+  expect(process.threadCpuUsage(before).user).toBeLessThan(1_000_000 * longest.length);
 });
 
 test('characters that cannot be seen are written out, and visible ones of any script stay', () => {
