@@ -76,8 +76,7 @@ export function judgeCommandRules(simple: Simple, rules: CommandRules['tight']):
   for (const text of open)
     for (const r of rules.around(text.slice(0, text.indexOf(UNKNOWN))))
       if (fits(r.pattern, text)) add(r, 'possible', possible);
-  if (!takesData(baseName(words[0]?.text ?? '')))
-    for (const r of startedBy(words, rules)) add(r, 'possible', 'could start what is named by');
+  if (!takesData(words)) for (const r of startedBy(words, rules)) add(r, 'possible', 'could start what is named by');
   return out;
 }
 

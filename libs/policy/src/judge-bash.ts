@@ -212,7 +212,7 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): F
   const walk: Walk = { simples: [], problems: [], depth: 0 };
   walkText(
     command.replaceAll('\uffff', '?').replaceAll('\r', '\n'),
-    { vars: new Map(), home: facts.home, cwd: facts.cwd },
+    { vars: new Map(), functions: new Map(), home: facts.home, cwd: facts.cwd },
     walk,
     'full',
   );

@@ -81,7 +81,7 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     'continue;',
   ],
   ['possible matches', 'policy/src/command-rules.ts', 'if (fits(r.pattern, text)) add(', 'if (false) add('],
-  ['unknown launchers', 'policy/src/command-rules.ts', "if (!takesData(baseName(words[0]?.text ?? '')))", 'if (false)'],
+  ['unknown launchers', 'policy/src/command-rules.ts', 'if (!takesData(words))', 'if (false)'],
   ['unresolved words in an allow', 'policy/src/command-rules.ts', 'words.some((x) => x.unresolved) ||', ''],
   ['programs given by a path', 'policy/src/command-rules.ts', "(!first.text.includes('/') ||", '(true ||'],
   [
@@ -128,8 +128,8 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'state after branches',
     'policy/src/bash/walk.ts',
-    'visitRounds(node, scope, walk, piped);\n      taint(node, scope);',
-    'visitRounds(node, scope, walk, piped);',
+    'visit(node.else, failed, walk, role, piped);\n  taint(node, scope);',
+    'visit(node.else, failed, walk, role, piped);',
   ],
   [
     'rounds of a loop',
@@ -232,6 +232,12 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   ['settings of layers', 'policy/src/effective-facts.ts', 'set.security === undefined ?', 'true ?'],
   ['hardened sandboxes', 'policy/src/decide.ts', '!facts.security.hardened_mode || !runs ||', 'true ||'],
   ['deletions by commands', 'policy/src/judge-bash.ts', 'removes ? judge.deletes :', 'removes ? judge.writes :'],
+  ['lists that may stop', 'policy/src/bash/walk.ts', 'for (const end of ends) mergeScope(scope, end);', ''],
+  ['branches apart', 'policy/src/bash/walk.ts', 'visit(node.then, cloneScope(held)', 'visit(node.then, held'],
+  ['calls of functions', 'policy/src/bash/walk.ts', 'if (body === undefined) return;', 'return;'],
+  ['texts borne by options', 'policy/src/bash/walk.ts', '...borneBy(simple)]', ']'],
+  ['the folder of a wrapper', 'policy/src/bash/walk.ts', 'folder === undefined ?', 'true ?'],
+  ['patterns as data', 'policy/src/bash/programs.ts', 'if (attached?.test(word.text) === true) continue;', ''],
 ];
 
 let root = '';

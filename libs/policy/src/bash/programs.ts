@@ -18,7 +18,19 @@ const READERS = new Set(
   ),
 );
 
-export const takesData = (name: string): boolean => DATA.has(name);
+const RUNS_A_BINARY: Readonly<Record<string, RegExp>> = {
+  npm: /^(exec|x|explore)$/,
+  pnpm: /^(exec|dlx)$/,
+  yarn: /^(?!(add|remove|install|run|test|build|why|up|upgrade|init|info|config|cache|pack|publish|version)$)/,
+};
+
+/** Whether a program takes its arguments as data and starts none of them. */
+export function takesData(words: readonly Resolved[]): boolean {
+  const name = baseName(words[0]?.text ?? '');
+  const runs = Object.hasOwn(RUNS_A_BINARY, name) ? RUNS_A_BINARY[name] : undefined;
+  const first = words.slice(1).find((x) => !x.text.startsWith('-'));
+  return DATA.has(name) && !(first !== undefined && runs?.test(first.text) === true);
+}
 
 /** The sub-command behind git's own options; empty when an option may run something. */
 function gitSubcommand(words: readonly Resolved[]): string {
@@ -50,9 +62,10 @@ const joinPath = (dir: Resolved, leaf: Resolved): Resolved =>
 function outputOptions(words: readonly Resolved[]): Resolved[] {
   const out: Resolved[] = [];
   const name = baseName(words[0]?.text ?? '');
-  const short = /^(sort|curl|gcc|cc|clang|g\+\+|ld|go|openssl|pandoc|wget|patch|xz|zstd|shuf)$/.test(name);
+  const short =
+    /^(sort|tree|less|iconv|gpg|curl|gcc|cc|clang|g\+\+|ld|go|openssl|pandoc|wget|patch|xz|zstd|shuf)$/.test(name);
   words.forEach((x, i) => {
-    const long = /^--?(output|out|keyout|outfile|output-document|output-file)(=(.*))?$/s.exec(x.text);
+    const long = /^--?(output|out|keyout|outfile|output-document|output-file|log-file|LOG-FILE)(=(.*))?$/s.exec(x.text);
     if (long !== null) out.push(long[2] === undefined ? (words[i + 1] ?? unknownTarget) : literal(long[3] ?? ''));
     else if (short && (x.text === '-o' || x.text === '-O')) out.push(words[i + 1] ?? unknownTarget);
     else if (short && /^-[oO]./.test(x.text) && !/^-out/.test(x.text)) out.push(literal(x.text.slice(2)));
@@ -98,8 +111,9 @@ function tarTargets(words: readonly Resolved[]): Resolved[] {
   const lists = mode(/^-?[a-zA-Z]*t/, '--list') && !creates;
   const extracts = mode(/^-?[a-zA-Z]*x/, '--ex', '--get');
   if (lists && !extracts) return [];
-  const file = words.findIndex((x, i) => i > 0 && /^-?[a-zA-Z]*f$/.test(x.text));
-  const archive = file === -1 ? undefined : words[file + 1];
+  const file = words.findIndex((x, i) => i > 0 && /^(-?[a-zA-Z]*f|--file)$/.test(x.text));
+  const inline = words.find((x) => x.text.startsWith('--file='));
+  const archive = inline ? literal(inline.text.slice(7)) : file === -1 ? undefined : words[file + 1];
   const folders = words.flatMap((x) => (/^(-C|--directory)/.test(x.text) ? [x.text] : []));
   const place = folders.length === 1 ? into(words, folders[0] ?? '') : [unknownTarget];
   return [...(creates ? [archive ?? unknownTarget] : []), ...(extracts || !creates ? place : [])];
@@ -124,6 +138,40 @@ function gitTargets(operands: readonly Resolved[]): Resolved[] {
   return sub === 'checkout' || sub === 'restore' ? [...operands.slice(1), unknownTarget] : [unknownTarget];
 }
 
+/** What an archiver or a packer writes; undefined for other programs. */
+function archiveTargets(
+  name: string,
+  words: readonly Resolved[],
+  operands: readonly Resolved[],
+): Resolved[] | undefined {
+  switch (name) {
+    case 'tar':
+    case 'gtar':
+    case 'bsdtar':
+      return tarTargets(words);
+    case '7z':
+    case '7za':
+    case 'unrar':
+    case 'ar':
+    case 'jar':
+      return /^-?[a-zA-Z]*[xe]/.test(words[1]?.text ?? '') ? [unknownTarget] : [...operands];
+    case 'cpio':
+      return words.some((x) => /^-[a-zA-Z]*[ip]|^--(extract|pass-through)/.test(x.text)) ? [unknownTarget] : [];
+    case 'unzip':
+      return into(words, '-d');
+    case 'gzip':
+    case 'gunzip':
+    case 'bzip2':
+    case 'xz':
+    case 'zstd':
+      return operands.flatMap((x) => [x, literal(`${x.text}${UNKNOWN}`)]);
+    case 'zip':
+      return operands.slice(0, 1);
+    default:
+      return undefined;
+  }
+}
+
 const WRITES_OPERANDS = new Set('tee touch truncate rm rmdir mkfifo mktemp sponge unlink shred mkdir'.split(' '));
 
 /** What a command writes through its arguments. Unresolved words stand for unknown targets. */
@@ -138,6 +186,8 @@ export function writeTargets(simple: Simple): Resolved[] {
   });
   const outputs = outputOptions(words);
   if (WRITES_OPERANDS.has(name)) return [...operands, ...outputs];
+  const packed = archiveTargets(name, words, operands);
+  if (packed !== undefined) return [...packed, ...outputs];
   switch (name) {
     case 'chmod':
     case 'chown':
@@ -165,20 +215,10 @@ export function writeTargets(simple: Simple): Resolved[] {
     case 'gawk':
     case 'mawk':
       return awkTargets(words);
-    case 'tar':
-      return tarTargets(words);
-    case 'unzip':
-      return into(words, '-d');
+    case 'uniq':
+      return operands.slice(1);
     case 'patch':
       return [...operands.slice(0, 1), ...outputs, unknownTarget];
-    case 'gzip':
-    case 'gunzip':
-    case 'bzip2':
-    case 'xz':
-    case 'zstd':
-      return operands.flatMap((x) => [x, literal(`${x.text}${UNKNOWN}`)]);
-    case 'zip':
-      return operands.slice(0, 1);
     case 'split':
     case 'csplit':
       return [literal(`${operands[1]?.text ?? 'x'}${UNKNOWN}`)];
@@ -187,7 +227,11 @@ export function writeTargets(simple: Simple): Resolved[] {
     case 'find':
       return findTargets(words);
     case 'git':
-      if (/^(apply|checkout|restore|reset|stash|am|merge|pull|rebase|clean|rm|mv)$/.test(operands[0]?.text ?? ''))
+      if (
+        /^(apply|checkout|switch|restore|reset|stash|am|merge|pull|rebase|cherry-pick|revert|clean|rm|mv)$/.test(
+          operands[0]?.text ?? '',
+        )
+      )
         return [...gitTargets(operands), ...outputs];
       return outputs;
     default:
@@ -195,7 +239,32 @@ export function writeTargets(simple: Simple): Resolved[] {
   }
 }
 
-const TEXT_OPTIONS = /^(-m|--message|--title|--body|-e|-g|--glob|--include|--exclude|-name|-iname|-path)$/;
+const TEXT_OPTIONS =
+  /^(-m|--message|--title|--body|-e|--regexp|--expression|-g|--glob|--include|--exclude|-name|-iname|-path)$/;
+
+/** Text options with their value in the same word. */
+const ATTACHED: Readonly<Record<string, RegExp>> = {
+  git: /^-[a-zA-Z]*m./,
+  grep: /^-[a-zA-Z]*e./,
+  rg: /^-[a-zA-Z]*[eg]./,
+};
+
+interface Reading {
+  readonly attached: RegExp | undefined;
+  /** Words before the first operand that is a search pattern or a script; undefined when none is. */
+  readonly patternAt: number | undefined;
+}
+
+function readingOf(name: string, words: readonly Resolved[]): Reading {
+  const family = /^(egrep|fgrep)$/.test(name) ? 'grep' : name;
+  const attached = Object.hasOwn(ATTACHED, family) ? ATTACHED[family] : undefined;
+  const searches =
+    /^(grep|rg|sed|gsed|awk|gawk|mawk|nawk)$/.test(family) || (name === 'git' && words[1]?.text === 'grep');
+  const given = words.some(
+    (x) => /^-\w*[ef]$|^--(regexp|file|expression)(=|$)/.test(x.text) || attached?.test(x.text) === true,
+  );
+  return { attached, patternAt: searches && !given ? (name === 'git' ? 2 : 1) : undefined };
+}
 
 /** The literal arguments that would be read if they are paths. */
 export function readCandidates(simple: Simple): Resolved[] {
@@ -203,16 +272,18 @@ export function readCandidates(simple: Simple): Resolved[] {
   const name = baseName(words[0]?.text ?? '');
   if (name === 'echo' || name === 'printf') return [];
   const out: Resolved[] = [];
-  let pattern = /^(grep|egrep|fgrep|rg)$/.test(name) && !words.some((x) => /^-\w*[ef]$/.test(x.text));
+  const { attached, patternAt } = readingOf(name, words);
+  let pattern = patternAt !== undefined;
   for (let i = 1; i < words.length; i++) {
     const word = words[i];
     if (word === undefined) continue;
-    if (TEXT_OPTIONS.test(word.text.split('=')[0] ?? '')) {
-      if (word.text.includes('=')) continue;
-      i++;
+    const option = word.text.split('=')[0] ?? '';
+    if (TEXT_OPTIONS.test(option) || (name === 'git' && /^-[a-zA-Z]*m$/.test(option))) {
+      if (!word.text.includes('=')) i++;
       continue;
     }
-    if (pattern && !word.text.startsWith('-')) {
+    if (attached?.test(word.text) === true) continue;
+    if (pattern && i >= (patternAt ?? 0) && !word.text.startsWith('-')) {
       pattern = false;
       continue;
     }
@@ -221,5 +292,6 @@ export function readCandidates(simple: Simple): Resolved[] {
     const value = /^(?:--?[\w-]+=|@|[\w-]+=@?|-[a-zA-Z](?=[/~.]))(.+)$/s.exec(word.text);
     if (value?.[1] !== undefined) out.push({ ...word, text: value[1].replace(/^@/, '') });
   }
+  if (/^g?sed$/.test(name)) out.push(...scanSedScript(sedWords(words).script).reads.map(literal));
   return out;
 }

@@ -1,9 +1,15 @@
+import { UNKNOWN } from './words.ts';
+
 /** What running a sed script would do beside editing its input. */
 export interface SedEffects {
   /** Files it writes, as spelled. */
   readonly writes: readonly string[];
+  /** Files it reads beside its input. */
+  readonly reads: readonly string[];
   /** It runs a command. */
   readonly executes: boolean;
+  /** The commands it runs, as far as they stand in it; UNKNOWN where they come from the input. */
+  readonly runs: readonly string[];
   /** It holds something that is no known sed command; the worst is assumed. */
   readonly odd: boolean;
 }
@@ -81,8 +87,9 @@ function substitutionRuns(c: Cursor, writes: string[]): boolean | undefined {
 export function scanSedScript(text: string): SedEffects {
   const c = new Cursor(text);
   const writes: string[] = [];
-  let executes = false;
-  const odd = { writes, executes: true, odd: true };
+  const reads: string[] = [];
+  const runs: string[] = [];
+  const odd = { writes, reads, executes: true, runs: [UNKNOWN], odd: true };
   for (let steps = 0; c.at < text.length && steps <= text.length; steps++) {
     c.skip(/[\s;}]/);
     if (c.at >= text.length) break;
@@ -97,21 +104,21 @@ export function scanSedScript(text: string): SedEffects {
     const command = c.here;
     c.at++;
     if (command === 'e') {
-      executes = true;
-      c.until('\n');
+      runs.push(c.until('\n').trim() || UNKNOWN);
     } else if (command === 'w' || command === 'W') writes.push(c.until('\n').trim());
     else if (command === 's') {
-      const runs = substitutionRuns(c, writes);
-      if (runs === undefined) return odd;
-      executes ||= runs;
+      const replaced = substitutionRuns(c, writes);
+      if (replaced === undefined) return odd;
+      if (replaced) runs.push(UNKNOWN);
     } else if (command === 'y') {
       const delimiter = c.here;
       c.at++;
       if (!c.pass(delimiter) || !c.pass(delimiter)) return odd;
     } else if (/[aic]/.test(command)) passText(c);
-    else if (/[#rR]/.test(command)) c.until('\n');
+    else if (/[rR]/.test(command)) reads.push(c.until('\n').trim());
+    else if (command === '#') c.until('\n');
     else if (/[:btTqQlLv]/.test(command)) c.until(';\n}');
     else if (!/[{}=dDgGhHnNpPxzF]/.test(command) && command !== '') return odd;
   }
-  return { writes, executes, odd: false };
+  return { writes, reads, executes: runs.length > 0, runs, odd: false };
 }

@@ -1,9 +1,11 @@
 import { forEachChild, type ParsedScript, parse, type Redirection, type SyntaxNode, type Word } from 'unbash';
+import { assignedScripts, borneScripts } from './borne.ts';
 import { expandBraces } from './braces.ts';
+import { cloneScope, leaves, mergeScope, movedTo, taint, updateState } from './state.ts';
 import { outputOf, type Piped } from './stream.ts';
 import { unclosed } from './unclosed.ts';
 import { literal, type Resolved, resolveWord, type Scope, tilde, UNKNOWN } from './words.ts';
-import { unwrap } from './wrappers.ts';
+import { baseName, type Script, unwrap } from './wrappers.ts';
 
 /** `full`: every list judges it. `strict`: only deny and ask rules and guards do. */
 export type Role = 'full' | 'strict';
@@ -30,6 +32,10 @@ export interface Walk {
   readonly simples: Simple[];
   readonly problems: string[];
   depth: number;
+  /** How many calls of functions were looked into. */
+  calls?: number;
+  /** Somewhere in the text the folder changes, so that what runs later runs nobody knows where. */
+  moves?: boolean;
 }
 
 const MAX_COMMANDS = 256;
@@ -42,12 +48,11 @@ function report(walk: Walk, problem: string): void {
   if (!walk.problems.includes(problem)) walk.problems.push(problem);
 }
 
-export const cloneScope = (scope: Scope): Scope => ({ vars: new Map(scope.vars), home: scope.home, cwd: scope.cwd });
-
 /** Parses a script text and judges every command in it. */
 export function walkText(text: string, scope: Scope, walk: Walk, role: Role, piped?: Piped): void {
   if (text.length > 65536) report(walk, 'the command is over 64 KiB');
   if (text.length > HARD_LENGTH) return;
+  if (/\b(?:cd|pushd|popd)\b/.test(text)) walk.moves = true;
   const script = parse(text);
   const open = unclosed(script, text);
   if (open !== undefined) report(walk, `cannot parse: ${open}`);
@@ -61,18 +66,6 @@ function walkScript(script: ParsedScript, scope: Scope, walk: Walk, role: Role, 
   walk.depth++;
   for (const s of script.commands) visit(s, scope, walk, role, piped);
   walk.depth--;
-}
-
-function taint(node: SyntaxNode, scope: Scope): void {
-  if (node.type === 'Assignment') scope.vars.set(node.name, UNKNOWN);
-  if (node.type === 'For' || node.type === 'Select') scope.vars.set(node.name.value, UNKNOWN);
-  if (node.type === 'Command') {
-    const name = node.name?.value;
-    if (name === 'cd' || name === 'pushd' || name === 'popd') scope.cwd = undefined;
-    if (name === 'read' || name === 'printf' || name === 'mapfile' || name === 'unset' || name === 'getopts')
-      for (const a of node.args) if (a.type === 'Word') scope.vars.set(a.value, UNKNOWN);
-  }
-  forEachChild(node, (child) => taint(child, scope));
 }
 
 function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
@@ -116,23 +109,100 @@ function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: Pi
       );
       for (const r of node.redirects) substitutions(r, scope, walk, role);
       return;
+    case 'AndOr':
+      visitList(node, scope, walk, role, piped);
+      return;
+    case 'If':
+      visitIf(node, scope, walk, role, piped);
+      return;
+    case 'Case':
+      visitCase(node, scope, walk, role, piped);
+      return;
     case 'For':
     case 'Select':
     case 'While':
     case 'ArithmeticFor':
-    case 'If':
-    case 'Case':
     case 'Function': {
-      if (node.type !== 'If' && node.type !== 'Case') taint(node, scope);
+      if (node.type === 'Function') scope.functions.set(node.name.value, node.body);
+      taint(node, scope);
       const inner = cloneScope(scope);
       forEachChild(node, (child) => visit(child, inner, walk, role, piped));
       if (node.type === 'For') visitRounds(node, scope, walk, piped);
-      taint(node, scope);
       return;
     }
     default:
       forEachChild(node, (child) => visit(child, scope, walk, role, piped));
   }
+}
+
+type Of<T extends SyntaxNode['type']> = Extract<SyntaxNode, { type: T }>;
+
+/** A list with `&&` and `||`: what stands behind the first command may not run, and behind `||` the command before failed. */
+function visitList(node: Of<'AndOr'>, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
+  const before = cloneScope(scope);
+  const ends: Scope[] = [];
+  node.commands.forEach((command, i) => {
+    if (i === 0 || node.operators[i - 1] === '&&') visit(command, scope, walk, role, piped);
+    else {
+      const failed = cloneScope(before);
+      if (i > 1) mergeScope(failed, scope);
+      visit(command, failed, walk, role, piped);
+      if (!leaves(command)) ends.push(failed);
+    }
+    ends.push(cloneScope(scope));
+  });
+  for (const end of ends) mergeScope(scope, end);
+}
+
+/** Each branch starts from what the conditions before it left, whether they held or not. */
+function visitIf(node: Of<'If'>, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
+  const held = cloneScope(scope);
+  visit(node.clause, held, walk, role, piped);
+  visit(node.then, cloneScope(held), walk, role, piped);
+  const failed = cloneScope(scope);
+  mergeScope(failed, held);
+  for (const branch of node.elif) {
+    const entered = cloneScope(failed);
+    forEachChild(branch, (child) => visit(child, entered, walk, role, piped));
+    taint(branch, failed);
+  }
+  if (node.else !== undefined) visit(node.else, failed, walk, role, piped);
+  taint(node, scope);
+}
+
+function visitCase(node: Of<'Case'>, scope: Scope, walk: Walk, role: Role, piped: Piped | undefined): void {
+  substitutions(node.word, scope, walk, role);
+  let entered = cloneScope(scope);
+  for (const item of node.items) {
+    for (const word of item.pattern) substitutions(word, scope, walk, role);
+    visit(item.body, entered, walk, role, piped);
+    const after = entered;
+    entered = cloneScope(scope);
+    if (item.terminator !== ';;') mergeScope(entered, after);
+  }
+  taint(node, scope);
+}
+
+const MAX_CALLS = 64;
+
+/** Looks at the body of a function once more where it is called, by what tightens only. */
+function visitCall(words: readonly Resolved[], scope: Scope, walk: Walk, piped: Piped | undefined): void {
+  const body = scope.functions.get(words[0]?.text ?? '');
+  if (body === undefined) return;
+  walk.calls = (walk.calls ?? 0) + 1;
+  if (walk.calls > MAX_CALLS || walk.depth >= MAX_DEPTH) {
+    report(walk, 'too many calls of functions');
+    return;
+  }
+  const inner = cloneScope(scope);
+  const given = words.slice(1).map((w) => w.text);
+  for (const name of ['@', '*']) inner.vars.set(name, given.join(' '));
+  given.forEach((text, i) => {
+    inner.vars.set(String(i + 1), text);
+  });
+  walk.depth++;
+  visit(body, inner, walk, 'strict', piped);
+  walk.depth--;
 }
 
 const MAX_ROUNDS = 8;
@@ -220,36 +290,14 @@ function visitCommand(node: CommandNode, scope: Scope, walk: Walk, role: Role, p
     }
   const redirects = redirectsOf(node.redirects, scope);
   emit({ words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), piped }, scope, walk);
+  visitCall(words, scope, walk, piped);
   updateState(words, scope);
 }
 
-function updateState(words: readonly Resolved[], scope: Scope): void {
-  let at = 0;
-  while (words[at]?.text === 'command' || words[at]?.text === 'builtin') at++;
-  const name = words[at]?.text;
-  if (name === 'popd') scope.cwd = undefined;
-  if (/^(read|mapfile|readarray|unset|getopts|printf|let)$/.test(name ?? ''))
-    for (const w of words.slice(at + 1)) if (/^\w+$/.test(w.text)) scope.vars.set(w.text, UNKNOWN);
-  if (name === 'eval' || name === 'source' || name === '.') {
-    scope.cwd = undefined;
-    for (const key of [...scope.vars.keys(), 'HOME', 'TMPDIR']) scope.vars.set(key, UNKNOWN);
-  }
-  if (name !== 'cd' && name !== 'pushd') return;
-  const to = words.slice(at + 1).filter((w) => !/^-[LPe@-]+$/.test(w.text));
-  const first = to[0];
-  const target = to.length === 0 ? (name === 'cd' ? scope.home : undefined) : first?.text;
-  if (
-    target === undefined ||
-    to.length > 1 ||
-    target === '-' ||
-    /^[-+]\d+$/.test(target) ||
-    target.includes(UNKNOWN) ||
-    first?.glob
-  )
-    scope.cwd = undefined;
-  else if (target.startsWith('/')) scope.cwd = target;
-  else if (scope.cwd !== undefined) scope.cwd = `${scope.cwd}/${target}`;
-}
+const borneBy = (simple: Simple): Script[] =>
+  [...borneScripts(baseName(simple.words[0]?.text ?? ''), simple.words), ...assignedScripts(simple.assigns)].map(
+    (text) => ({ text, role: 'strict' }),
+  );
 
 /** Records a simple command and whatever it would start. */
 export function emit(simple: Simple, scope: Scope, walk: Walk): void {
@@ -263,20 +311,22 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   const opened = unwrap(simple);
   const wraps = opened.own === 'strict';
   walk.simples.push({ ...simple, role: wraps ? 'strict' : simple.role, wraps });
-  for (const { words, assigns, ...started } of opened.commands) {
+  for (const { words, assigns, folder, ...started } of opened.commands) {
     const role = simple.role === 'strict' ? 'strict' : started.role;
-    emit({ ...simple, redirects: [], assigns, words, role }, scope, walk);
+    const cwd = folder === undefined ? simple.cwd : movedTo(simple.cwd, folder);
+    emit({ ...simple, redirects: [], assigns, words, role, cwd }, scope, walk);
   }
   const inner = simple.input === undefined ? simple.piped : { text: simple.input, programs: [] };
-  for (const script of opened.scripts) {
+  for (const script of [...opened.scripts, ...borneBy(simple)]) {
     const role = simple.role === 'strict' ? 'strict' : script.role;
     const known = !script.text.includes(UNKNOWN);
     if (!known)
       walk.simples.push({ ...simple, words: [literal(UNKNOWN)], redirects: [], assigns: [], role, input: undefined });
     // INVARIANT: what is known of a script that is not known whole is still looked at, by what tightens only.
     const before = walk.simples.length;
+    const from = { ...cloneScope(scope), cwd: script.later === true && walk.moves === true ? undefined : simple.cwd };
     if (script.text !== UNKNOWN)
-      walkText(script.text, cloneScope(scope), walk, known ? role : 'strict', script.fromInput ? undefined : inner);
+      walkText(script.text, from, walk, known ? role : 'strict', script.fromInput ? undefined : inner);
     if (known && script.text.trim() !== '' && walk.simples.length === before)
       report(walk, 'a script holds nothing that runs');
   }

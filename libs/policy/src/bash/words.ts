@@ -1,4 +1,4 @@
-import type { Word, WordPart } from 'unbash';
+import type { SyntaxNode, Word, WordPart } from 'unbash';
 
 /** Stands for a piece of a word that only the running shell knows. It cannot occur in accepted input. */
 export const UNKNOWN = '\uffff';
@@ -22,6 +22,8 @@ export interface Resolved {
 
 export interface Scope {
   readonly vars: Map<string, string>;
+  /** Bodies of the functions defined so far. */
+  readonly functions: Map<string, SyntaxNode>;
   readonly home: string;
   cwd: string | undefined;
 }
@@ -42,6 +44,8 @@ interface Piece {
 }
 
 function lookup(name: string, scope: Scope): string {
+  // Other separators cut words where they are not looked for.
+  if (scope.vars.has('IFS')) return UNKNOWN;
   const own = scope.vars.get(name);
   if (own !== undefined) return own;
   if (name === 'HOME') return scope.home;

@@ -1,11 +1,13 @@
 import type { Role, Simple } from './walk.ts';
 import { literal, type Resolved, UNKNOWN } from './words.ts';
 
-interface Script {
+export interface Script {
   readonly text: string;
   readonly role: Role;
   /** The text came from standard input, so that nothing of it is left for what it starts. */
   readonly fromInput?: boolean;
+  /** It runs at another time than where it stands. */
+  readonly later?: boolean;
 }
 
 interface Opened {
@@ -14,6 +16,8 @@ interface Opened {
     readonly words: readonly Resolved[];
     readonly role: Role;
     readonly assigns: Simple['assigns'];
+    /** Where it runs, if the wrapper says so. */
+    readonly folder?: Resolved;
   }[];
   readonly scripts: Script[];
 }
@@ -117,6 +121,33 @@ function optionScripts(words: readonly Resolved[]): Script[] {
   });
 }
 
+/** The folder in which a wrapper starts its command. */
+function folderOption(name: string, options: readonly Resolved[]): Resolved | undefined {
+  const wanted =
+    name === 'env' ? /^(?:-C|--chdir)(?:=?(.+))?$/s : name === 'sudo' ? /^(?:-D|--chdir)(?:=?(.+))?$/s : undefined;
+  if (wanted === undefined) return undefined;
+  for (const [i, option] of options.entries()) {
+    const m = wanted.exec(option.text);
+    if (m !== null) return m[1] === undefined ? (options[i + 1] ?? literal(UNKNOWN)) : literal(m[1]);
+  }
+  return undefined;
+}
+
+/** Puts what xargs reads where it will stand: in the place of the marker, else behind the words. */
+function fillFromInput(inner: Resolved[], options: readonly Resolved[]): void {
+  const at = options.findIndex((x) => /^(-I|-i|--replace)/.test(x.text));
+  if (at === -1) {
+    inner.push(literal(UNKNOWN));
+    return;
+  }
+  const text = options[at]?.text ?? '';
+  const given = text === '-I' ? options[at + 1]?.text : text.replace(/^(-I|-i|--replace=?)/, '');
+  const marker = given === undefined || given === '' ? '{}' : given;
+  inner.forEach((word, i) => {
+    if (word.text.includes(marker)) inner[i] = literal(word.text.replaceAll(marker, UNKNOWN));
+  });
+}
+
 function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const words = simple.words;
   let at = 1;
@@ -146,8 +177,11 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const inner = words.slice(at);
   if (/^(flock|script|runuser|nix-shell)$/.test(name)) scripts.push(...optionScripts(words.slice(1)));
   if (inner.length === 0) return { own: 'full', commands: [], scripts };
-  if (name === 'xargs') inner.push(literal(UNKNOWN));
-  const commands: Opened['commands'] = [{ words: inner, role: opaque ? 'strict' : 'full', assigns }];
+  if (name === 'xargs') fillFromInput(inner, words.slice(1, at));
+  const folder = folderOption(name, words.slice(1, at));
+  const commands: Opened['commands'] = [
+    { words: inner, role: opaque ? 'strict' : 'full', assigns, ...(folder === undefined ? {} : { folder }) },
+  ];
   if (RUNS_TEXT.test(name)) scripts.push({ text: join(inner), role: 'strict' });
   return { own: opaque ? 'full' : 'strict', commands, scripts };
 }
@@ -180,7 +214,8 @@ function openShell(simple: Simple): Opened {
     const text = words[at]?.text ?? UNKNOWN;
     return { own: plain ? 'strict' : 'full', commands: [], scripts: [{ text, role: plain ? 'full' : 'strict' }] };
   }
-  if (at < words.length && words[at]?.text !== '-' && words[at - 1]?.text !== '-s') {
+  const input = words[at]?.text === '-' || words[at]?.text === '/dev/stdin';
+  if (at < words.length && !input && words[at - 1]?.text !== '-s') {
     const unknown = words.slice(1).some((x) => x.unresolved);
     return { own: 'full', commands: [], scripts: unknown ? [{ text: UNKNOWN, role: 'strict' }] : [] };
   }
@@ -197,7 +232,8 @@ function openFind(words: readonly Resolved[]): Opened {
     const inner = words
       .slice(i + 1, end)
       .map((x) => (x.text.includes('{}') ? literal(x.text.replaceAll('{}', UNKNOWN)) : x));
-    if (inner.length > 0) commands.push({ words: inner, role: 'strict', assigns: [] });
+    const folder = /dir$/.test(words[i]?.text ?? '') ? { folder: literal(UNKNOWN) } : {};
+    if (inner.length > 0) commands.push({ words: inner, role: 'strict', assigns: [], ...folder });
     i = end;
   }
   return { own: 'full', commands, scripts: [] };
@@ -244,7 +280,9 @@ export function unwrap(simple: Simple): Opened {
       return scripts(...optionScripts(rest));
     case 'trap': {
       const action = rest.filter((x, i) => !(i === 0 && x.text === '--'));
-      return action.length > 1 ? scripts({ text: action[0]?.text ?? '', role: 'strict' }) : nothing('full');
+      return action.length > 1
+        ? scripts({ text: action[0]?.text ?? '', role: 'strict', later: true })
+        : nothing('full');
     }
     case 'alias':
       return {
@@ -252,7 +290,7 @@ export function unwrap(simple: Simple): Opened {
         commands: [],
         scripts: rest
           .filter((x) => x.text.includes('='))
-          .map((x) => ({ text: x.text.slice(x.text.indexOf('=') + 1), role: 'strict' as const })),
+          .map((x) => ({ text: x.text.slice(x.text.indexOf('=') + 1), role: 'strict' as const, later: true })),
       };
     case 'find':
       return openFind(words);
