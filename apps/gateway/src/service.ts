@@ -7,7 +7,7 @@ import { takeMessage } from './calls/take-message.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
 import { confirmFreezes, refreshFreeze } from './freeze/change-freeze.ts';
-import { startHttp } from './http/server.ts';
+import { type HttpServer, startHttp } from './http/server.ts';
 import { startNotifying } from './notify/start-notifying.ts';
 import { type GatewayDependencies, openGateway } from './open-gateway.ts';
 
@@ -52,7 +52,7 @@ export async function startGateway(
   config: GatewayConfig,
   logger: Logger,
   dependencies: GatewayDependencies = {},
-): Promise<RunningService & { port: number; routes: readonly string[] }> {
+): Promise<RunningService & Omit<HttpServer, 'stop'>> {
   const gateway = await openGateway(config, logger, dependencies);
   const loop = (stream: string, consumer: string, handle: (subject: string, bytes: Uint8Array) => Promise<void>) =>
     startPullLoop({
@@ -78,6 +78,7 @@ export async function startGateway(
   return {
     port: http.port,
     routes: http.routes,
+    openapi: http.openapi,
     stop: async () => {
       await http.stop();
       await outside.stop();

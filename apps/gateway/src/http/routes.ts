@@ -144,6 +144,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),
   );
+  /** 200 while the process serves. */
   app.get('/healthz', { config: { access: ACCESS.open } }, async () => ({ ok: true }));
   /** 200 when the record answers. */
   app.get('/readyz', { config: { access: ACCESS.open } }, async (_request, reply) => {

@@ -7,6 +7,7 @@ import fastifyRateLimit from '@fastify/rate-limit';
 import fastifyStatic from '@fastify/static';
 import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { OpenAPIV3_1 } from 'openapi-types';
 import { Invitations } from '../access/invitations.ts';
 import { openAccess, openOidc } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
@@ -19,6 +20,7 @@ import { addEnrolRoutes } from './enrol-routes.ts';
 import type { Http } from './http.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
+import { collectOpenApi } from './openapi.ts';
 import { sendProblem } from './problem.ts';
 import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
@@ -65,12 +67,16 @@ function addErrors(app: Http, gateway: Gateway): void {
   );
 }
 
+/** The listening interface, with the list and the description of its routes. */
+export type HttpServer = {
+  readonly port: number;
+  readonly routes: readonly string[];
+  readonly openapi: OpenAPIV3_1.Document;
+  readonly stop: () => Promise<void>;
+};
+
 /** Listens with the API and the desk. Rejects when the address is taken. */
-export async function startHttp(
-  config: GatewayConfig,
-  gateway: Gateway,
-  outside: Outside,
-): Promise<{ port: number; routes: readonly string[]; stop: () => Promise<void> }> {
+export async function startHttp(config: GatewayConfig, gateway: Gateway, outside: Outside): Promise<HttpServer> {
   const app: Http = Fastify({
     bodyLimit: BODY_LIMIT,
     requestTimeout: 30_000,
@@ -82,6 +88,7 @@ export async function startHttp(
   await app.register(fastifyHelmet, { contentSecurityPolicy: CSP, hsts: false });
   await app.register(fastifyRateLimit, { max: REQUESTS_PER_MINUTE, timeWindow: 60_000 });
   addErrors(app, gateway);
+  await collectOpenApi(app);
   const access = openAccess(config, gateway);
   const routes = guardRoutes(app, access.authenticator, gateway.now);
   addRoutes(app, gateway);
@@ -102,5 +109,5 @@ export async function startHttp(
   await app.listen({ host: config.http.host, port: config.http.port });
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : config.http.port;
-  return { port, routes, stop: () => app.close() };
+  return { port, routes, openapi: app.swagger() as OpenAPIV3_1.Document, stop: () => app.close() };
 }

@@ -9,8 +9,8 @@ import { sendProblem } from './problem.ts';
 
 const KEEPALIVE_MS = 15_000;
 
-/** `GET /v1/events`: server-sent events with resume by `Last-Event-ID`; `reset` tells the reader to list again. */
 function eventRoute(app: Http, gateway: Gateway): void {
+  /** Server-sent events with resume by `Last-Event-ID`; `reset` tells the reader to list again. */
   app.get('/v1/events', { config: { access: ACCESS.read } }, (request, reply) => {
     const principal = principalOf(request);
     const last = Number(request.headers['last-event-id'] ?? Number.NaN);

@@ -15,7 +15,7 @@ import {
   sealTo,
   signRoster,
 } from '@countersign/protocol';
-import { isServing, type RunningService } from '@countersign/service-kit';
+import { isServing } from '@countersign/service-kit';
 import {
   type EmbeddedNats,
   type EmbeddedPostgres,
@@ -54,7 +54,7 @@ export class ControlPlane {
   root!: Identity;
   roster!: Roster;
   audit!: AuditLog;
-  gateway!: RunningService & { port: number; routes: readonly string[] };
+  gateway!: Awaited<ReturnType<typeof startGateway>>;
   /** Milliseconds that the gateway's clock is ahead. */
   aheadMs = 0;
   readonly now = (): number => Date.now() + this.aheadMs;
