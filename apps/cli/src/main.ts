@@ -10,6 +10,7 @@ import { addFreezeCommand } from './commands/freeze.ts';
 import { addGrantsCommand } from './commands/grants.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
+import { addProcessesCommand } from './commands/processes.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
 import { addStartCommand } from './commands/start.ts';
@@ -34,6 +35,7 @@ function program(): Command {
     addCallCommand,
     addApprovalsCommand,
     addChangesCommand,
+    addProcessesCommand,
     addSessionCommand,
     addGrantsCommand,
     addFreezeCommand,

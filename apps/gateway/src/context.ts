@@ -5,6 +5,7 @@ import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { Queues } from './access/principal.ts';
 import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
+import type { LiveOutput } from './broker/live-output.ts';
 import type { EventHub } from './event-hub.ts';
 import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
@@ -26,6 +27,9 @@ export type Gateway = {
   readonly policy: PolicyDesk;
   readonly guardian: GuardianClient;
   readonly hub: EventHub;
+  readonly output: LiveOutput;
+  /** Calls whose output goes to their agent. */
+  readonly followed: Set<string>;
   readonly identity: Identity;
   readonly control: Identity;
   readonly broker: {

@@ -3,8 +3,10 @@ import { GuardianClient, rosterKey } from '@countersign/protocol';
 import { connectNats, grpcClient, inboxPrefix, type Logger, loadIdentity, loadRoster } from '@countersign/service-kit';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { followBroker } from './broker/follow-broker.ts';
+import { followOutput } from './broker/follow-output.ts';
 import { GatewayBus } from './broker/gateway-bus.ts';
 import { Hosts } from './broker/hosts.ts';
+import { LiveOutput } from './broker/live-output.ts';
 import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
@@ -68,6 +70,8 @@ export async function openGateway(
     policy,
     guardian: grpcClient(GuardianClient, config.guardianAddress),
     hub: new EventHub(now()),
+    output: followOutput(connection, new LiveOutput({ audit, members, control, now })),
+    followed: new Set(),
     identity,
     control,
     broker: { connection, jetstream: jetstream(connection), manager, bus },

@@ -17,7 +17,25 @@ import type { Session } from './record/sessions.ts';
 
 const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
 
-type PolicyConfig = { readonly permissions: object; readonly ceilings: object; readonly security: object };
+/** Wall-clock limits of commands, milliseconds; sandbox.md. The caps hold where `security` states none. */
+const DEFAULT_TIMEOUT_MS = 120_000;
+const MAX_TIMEOUT_MS = 600_000;
+const MAX_BACKGROUND_MS = 86_400_000;
+
+function capOf(stated: unknown, otherwise: number): number {
+  if (stated === undefined) return otherwise;
+  if (typeof stated === 'number' && Number.isSafeInteger(stated) && stated > 0)
+    return Math.min(stated, MAX_BACKGROUND_MS);
+  throw new FaultError('`max_command_ms` and `max_background_ms` are whole milliseconds above 0', {
+    code: 'countersign.gateway.bad_policy',
+  });
+}
+
+type PolicyConfig = {
+  readonly permissions: object;
+  readonly ceilings: object;
+  readonly security: Readonly<Record<string, unknown>>;
+};
 
 const queueGroups = (queues: object): Queues =>
   Object.fromEntries(
@@ -33,6 +51,7 @@ export class PolicyDesk {
   readonly #managed: Layers['managed'] & object;
   readonly #ceilings: Ceilings;
   readonly #security: Facts['security'];
+  readonly #mostMs: { readonly foreground: number; readonly background: number };
   readonly #sets = new Map<PermissionMode, PolicySet>();
   readonly defaultMode: PermissionMode;
   /** What a review that failed does: `deny`, or `ask_human`. Never an approval. */
@@ -64,10 +83,22 @@ export class PolicyDesk {
     this.queues = queueGroups(this.#managed.queues ?? {});
     const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
     this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
+    this.#mostMs = {
+      foreground: capOf(config.security.max_command_ms, MAX_TIMEOUT_MS),
+      background: capOf(config.security.max_background_ms, MAX_BACKGROUND_MS),
+    };
     this.identityJudge = stated.identity_judge_llm_enabled === true;
     this.digest = createHash('sha256').update(JSON.stringify(config)).digest('hex');
     this.defaultMode = (this.#managed as { mode?: PermissionMode }).mode ?? 'strict';
     for (const mode of MODES) this.#sets.set(mode, this.#load(mode));
+  }
+
+  /** Wall-clock limit of a call, milliseconds: what it asks for, or the default, below the organisation's cap. */
+  timeoutMs(tool: string, asked: unknown): number {
+    const background = tool === 'background';
+    const most = background ? this.#mostMs.background : this.#mostMs.foreground;
+    const usual = background ? most : DEFAULT_TIMEOUT_MS;
+    return Math.min(typeof asked === 'number' ? asked : usual, most);
   }
 
   /** Why a session may not have these modes; undefined when it may. A session starts at the defaults or stricter. */

@@ -21,6 +21,8 @@ export const runnerConfigSchema = commonConfigSchema.extend({
     .max(2)
     .default([]),
   maxRunning: z.int().min(1).max(64),
+  /** Commands that may go on in the background at once, beside those that run. */
+  maxBackground: z.int().min(0).max(256).default(16),
 });
 
 export type RunnerConfig = z.output<typeof runnerConfigSchema>;

@@ -10,16 +10,35 @@ export type ControlOptions = {
   readonly isGateway: (issuer: string) => boolean;
   readonly clock: Clock;
   readonly stop: (orderId: string, callId: string, reason: string) => void;
-  /** The control plane has the outcome of this order. */
-  readonly recorded: (orderId: string) => Promise<void>;
+  /** A running command goes on without its call waiting. */
+  readonly background: (orderId: string, callId: string) => void;
+  /** A turn, or with `all` a session, has ended. */
+  readonly endSession: (sessionId: string, reason: string, all: boolean) => void;
+  /** The control plane has the outcome of this order up to `state`. */
+  readonly recorded: (orderId: string, state: string) => Promise<void>;
   /** Scopes are frozen from now on; the next beat says the rest. */
   readonly freeze: (epoch: bigint, scopes: readonly string[]) => void;
   readonly logger: Logger;
 };
 
+type Handler = (control: Control) => void;
+
+function handlersOf(options: ControlOptions): Readonly<Record<string, Handler>> {
+  const { stop, background, endSession, recorded, freeze } = options;
+  return {
+    stop: ({ orderId, callId, reason }) => stop(orderId, callId, reason),
+    background: ({ orderId, callId }) => background(orderId, callId),
+    end_turn: ({ sessionId, reason }) => endSession(sessionId, reason || 'the turn ended', false),
+    end_session: ({ sessionId, reason }) => endSession(sessionId, reason || 'the session was deleted', true),
+    recorded: ({ orderId, state }) => void recorded(orderId, state).catch(() => undefined),
+    freeze: ({ freezeEpoch, frozenScopes }) => freeze(freezeEpoch, frozenScopes),
+  };
+}
+
 /** Takes messages of the control subject: signed by a gateway, at most 30 s old, each with a higher number than the last. */
 export function controlRoute(options: ControlOptions): (bytes: Uint8Array, deliveredOn: string) => void {
-  const { host, isGateway, clock, stop, recorded, freeze, logger } = options;
+  const { host, isGateway, clock, logger } = options;
+  const handlers = handlersOf(options);
   const guard = new SequenceGuard();
   return (bytes, deliveredOn) => {
     if (deliveredOn !== subjects.control(host)) return;
@@ -36,10 +55,9 @@ export function controlRoute(options: ControlOptions): (bytes: Uint8Array, deliv
     }
     try {
       const control = Control.decode(opened.value.body);
-      if (control.action === 'stop') stop(control.orderId, control.callId, control.reason);
-      else if (control.action === 'recorded') void recorded(control.orderId).catch(() => undefined);
-      else if (control.action === 'freeze') freeze(control.freezeEpoch, control.frozenScopes);
-      else logger.warn({ action: control.action.slice(0, 32) }, 'control action is not known');
+      const { action } = control;
+      if (Object.hasOwn(handlers, action)) handlers[action]?.(control);
+      else logger.warn({ action: action.slice(0, 32) }, 'control action is not known');
     } catch {
       logger.warn({ code: 'malformed' }, 'control message is refused');
     }

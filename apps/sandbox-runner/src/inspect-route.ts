@@ -12,7 +12,8 @@ import {
   subjects,
 } from '@countersign/protocol';
 import type { Logger } from '@countersign/service-kit';
-import type { HostTools, Inspection, ToolError } from './work/host-tools.ts';
+import type { ProcessTable } from './processes/process-table.ts';
+import type { CallOf, HostTools, Inspection, ToolError } from './work/host-tools.ts';
 import { parseToolCall } from './work/parse-tool-call.ts';
 import { SequenceGuard } from './work/sequence-guard.ts';
 
@@ -20,6 +21,7 @@ const VALID_MS = 30_000;
 const MAX_DIFF_BYTES = 512 * 1024;
 const MAX_AT_ONCE = 8;
 const NONCE_BYTES = 32;
+const TAIL_LINES = 100;
 
 export type InspectOptions = {
   readonly host: string;
@@ -28,11 +30,19 @@ export type InspectOptions = {
   readonly isGateway: (issuer: string) => boolean;
   readonly tools: HostTools;
   readonly masks: readonly string[];
+  readonly processes: ProcessTable;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
 type InspectAnswer = (bytes: Uint8Array, deliveredOn: string) => Promise<Uint8Array | undefined>;
+
+/** Last output of a running command, for people; it travels where a diff would. */
+function tailOf({ processes }: InspectOptions, args: CallOf<'process'>['args']): Result<Inspection, ToolError> {
+  const tail = processes.tail(args.id ?? '', args.max_lines ?? TAIL_LINES);
+  if (!tail) return err({ code: ERROR_CODES.toolFailed, message: 'the call does not run on this host' });
+  return ok({ paths: [], diff: new TextDecoder().decode(tail.text) });
+}
 
 async function inspectCall(options: InspectOptions, request: InspectRequest): Promise<Result<Inspection, ToolError>> {
   let payload: CallPayload;
@@ -43,6 +53,7 @@ async function inspectCall(options: InspectOptions, request: InspectRequest): Pr
   }
   const call = parseToolCall(request.tool, payload.arguments);
   if (!call.ok) return call;
+  if (call.value.tool === 'process') return tailOf(options, call.value.args);
   const { project, pathsOnly, obligations } = request;
   const denyRead = [...options.masks, ...(obligations?.denyRead ?? [])];
   const denyWrite = [...options.masks, ...(obligations?.denyWrite ?? [])];

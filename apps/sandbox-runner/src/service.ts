@@ -15,6 +15,8 @@ import { controlRoute } from './control-route.ts';
 import { startHeartbeat } from './heartbeat.ts';
 import { inspectRoute } from './inspect-route.ts';
 import { type Journal, openJournal } from './journal/journal.ts';
+import { OutputPublisher } from './processes/output-publisher.ts';
+import { ProcessTable } from './processes/process-table.ts';
 import { BeatWatch } from './work/beat-watch.ts';
 import { BrokerLink } from './work/broker-link.ts';
 import type { HostTools } from './work/host-tools.ts';
@@ -71,35 +73,47 @@ type Parts = Keys & RunnerDependencies & { config: RunnerConfig; connection: Nat
 
 function buildParts(parts: Parts) {
   const { config, connection, journal, clock, logger, tools, auditKey } = parts;
-  const { host, masks, maxRunning } = config;
+  const { host, masks, maxRunning, maxBackground } = config;
   const link = new BrokerLink(connection);
   const beats = new BeatWatch(auditKey, clock);
   const readiness = new Readiness({ tools, beats, isJournalFull: journal.isFull });
   const outbox = new OutcomeOutbox({ ...parts, link, host });
+  const processes = new ProcessTable();
   const runner = new OrderRunner({
     ...parts,
     host,
     beats,
     masks,
     maxRunning,
+    maxBackground,
+    processes,
+    output: new OutputPublisher({ ...parts, link, host }),
     unready: () => readiness.reason(),
     outcomeReady: (orderId) => outbox.add(orderId),
+    progress: (orderId, outcome) => outbox.addProgress(orderId, outcome),
   });
   const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
-  return { link, beats, readiness, outbox, runner, loop };
+  return { link, beats, readiness, outbox, runner, loop, processes };
 }
 
-function listenToAll(parts: Parts, { beats, runner, outbox }: ReturnType<typeof buildParts>): void {
+function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnType<typeof buildParts>): void {
   const { config, connection, logger } = parts;
-  const { host, masks } = config;
-  const stop = (orderId: string, callId: string, reason: string) => runner.stop(orderId, callId, reason);
-  const recorded = (orderId: string) => outbox.acknowledge(orderId);
+  const { host, masks, maxBackground } = config;
+  const { orders } = runner;
   const freeze = (epoch: bigint, scopes: readonly string[]) => beats.hold(epoch, scopes);
-  const control = controlRoute({ ...parts, host, stop, recorded, freeze });
-  const inspect = inspectRoute({ ...parts, host, masks });
+  const control = controlRoute({
+    ...parts,
+    host,
+    stop: (orderId, callId, reason) => orders.stop(orderId, callId, reason),
+    background: (orderId, callId) => orders.sendToBackground(orderId, callId, maxBackground),
+    endSession: (sessionId, reason, all) => orders.endSession(sessionId, reason, all),
+    recorded: (orderId, state) => outbox.acknowledge(orderId, state),
+    freeze,
+  });
+  const inspect = inspectRoute({ ...parts, host, masks, processes });
   listen(connection, subjects.beat(), ({ data }) => {
     const beat = beats.take(data) ? beats.current() : undefined;
-    if (beat) runner.keepTo(beat);
+    if (beat) orders.keepTo(beat);
   });
   listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
   listen(connection, subjects.inspect(host), ({ data, subject, respond }) => {

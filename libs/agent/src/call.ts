@@ -6,6 +6,7 @@ import {
   CallPayload,
   CallSubmit,
   EnvelopeKind,
+  OutputText,
   sealTo,
   ToolResult,
 } from '@countersign/protocol';
@@ -25,11 +26,24 @@ export type CallRequest = {
   readonly traceparent?: string;
   /** A chosen id, to repeat a call whose answer was lost. */
   readonly callId?: string;
+  /** Waits for the end also when the command goes on in the background. */
+  readonly untilEnd?: boolean;
   /** Told of every verified event of the call. */
   readonly onEvent?: (event: CallEvent) => void;
+  /** Told of the output of a command while it runs; it may have gaps, the result has not. */
+  readonly onOutput?: (output: LiveOutput) => void;
 };
 
-/** How a call ended. `result` is present only when something ran and its sealed result opened. */
+/** A piece of output of a running command. */
+export type LiveOutput = {
+  /** Rises by one from 1; a gap means that pieces were lost. */
+  readonly number: number;
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
+  readonly droppedBytes: number;
+};
+
+/** How a call ended, or that its command goes on in the background (state `backgrounded`). `result` is present only when something ran and its sealed result opened. */
 export type CallOutcome = {
   readonly callId: string;
   readonly state: string;
@@ -46,6 +60,8 @@ export type SubmittedCall = {
   readonly result: Promise<CallOutcome>;
   /** Asks to withdraw the call, or to stop it when it runs. The terminal state says what came of it. */
   readonly cancel: (reason?: string) => void;
+  /** Asks to let the running command go on in the background; `result` then resolves with the state `backgrounded`. */
+  readonly background: () => void;
 };
 
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -71,9 +87,20 @@ async function submission(link: Link, callId: string, request: CallRequest): Pro
     tighten: request.tighten ?? '',
     tightenSource: request.tighten ? link.identity.id : '',
     traceparent: request.traceparent ?? '',
+    followOutput: request.onOutput !== undefined,
   });
   return link.sign(EnvelopeKind.CALL, link.callSubject, CallSubmit.encode(submit).finish());
 }
+
+async function openOutput(link: Link, event: CallEvent): Promise<LiveOutput> {
+  const text = OutputText.decode(await link.identity.open(event.sealedOutput, event.callId));
+  const { stdout, stderr, droppedBytes } = text;
+  return { number: Number(event.outputNumber), stdout, stderr, droppedBytes: Number(droppedBytes) };
+}
+
+/** True when `result` resolves with this state. */
+const isSettled = (state: string, { untilEnd }: CallRequest): boolean =>
+  (state === 'backgrounded' && untilEnd !== true) || (isCallState(state) && isTerminal(state));
 
 /** Submits a call and follows it to its end. Resolves after the first sending. */
 export async function submitCall(link: Link, request: CallRequest): Promise<SubmittedCall> {
@@ -82,11 +109,16 @@ export async function submitCall(link: Link, request: CallRequest): Promise<Subm
   const { promise, resolve, reject } = Promise.withResolvers<CallOutcome>();
   let cancelMessage: Uint8Array | undefined;
   const unfollow = link.follow({
-    matches: (event) => event.type === 'call.state' && event.callId === callId && event.sessionId === request.session,
+    matches: ({ type, callId: about, sessionId }) =>
+      (type === 'call.state' || type === 'call.output') && about === callId && sessionId === request.session,
     onEvent: (event) => {
+      if (event.type === 'call.output') {
+        void openOutput(link, event).then(request.onOutput, () => undefined);
+        return;
+      }
       sending.answered();
       request.onEvent?.(event);
-      if (isCallState(event.state) && isTerminal(event.state)) outcomeOf(link, event).then(resolve, reject);
+      if (isSettled(event.state, request)) outcomeOf(link, event).then(resolve, reject);
     },
     onClosed: reject,
   });
@@ -99,13 +131,22 @@ export async function submitCall(link: Link, request: CallRequest): Promise<Subm
     unfollow();
   });
   result.catch(() => undefined);
+  const background = () =>
+    link.publish(
+      link.cancelSubject,
+      link.sign(
+        EnvelopeKind.CANCEL,
+        link.cancelSubject,
+        CallCancel.encode({ callId, reason: '', background: true }).finish(),
+      ),
+    );
   const cancel = (reason = 'cancelled by the agent') => {
     cancelMessage ??= link.sign(
       EnvelopeKind.CANCEL,
       link.cancelSubject,
-      CallCancel.encode({ callId, reason }).finish(),
+      CallCancel.encode({ callId, reason, background: false }).finish(),
     );
     link.publish(link.cancelSubject, cancelMessage);
   };
-  return { callId, result, cancel };
+  return { callId, result, cancel, background };
 }

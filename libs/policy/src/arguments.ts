@@ -12,6 +12,7 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   rollback: ['path', 'change'],
   bash: ['command'],
   background: ['command'],
+  process: ['action'],
   python_exec: ['code'],
   web_fetch: ['url'],
   web_search: ['query'],

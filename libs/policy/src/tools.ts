@@ -18,6 +18,7 @@ const ACTIONS: ReadonlyMap<string, Action> = new Map([
   ['rollback', 'write'],
   ['bash', 'execute'],
   ['background', 'execute'],
+  ['process', 'read'],
   ['python_exec', 'execute'],
   ['web_fetch', 'network'],
   ['web_search', 'network'],

@@ -106,4 +106,5 @@ export { signReceipt, verifyReceipt } from './receipt.ts';
 export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';
 export { consumers, STREAMS, subjects } from './subjects.ts';
-export { changesFile, namesPath, normaliseTool, type ToolName, toolSchema } from './tools.ts';
+export { changesFile, namesPath, normaliseTool, runsCommand, type ToolName, toolSchema } from './tools.ts';
+export { visibleBytes } from './visible-bytes.ts';

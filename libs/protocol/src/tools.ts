@@ -33,6 +33,12 @@ const schemas = {
     force: z.boolean().optional(),
   }),
   bash: z.strictObject({ ...command, timeout_ms: z.int().min(1).max(3_600_000).optional() }),
+  background: z.strictObject({ ...command, timeout_ms: z.int().min(1).max(86_400_000).optional() }),
+  process: z.strictObject({
+    action: z.enum(['list', 'tail', 'stop']),
+    id: z.string().min(1).max(64).optional(),
+    max_lines: z.int().min(1).max(2_000).optional(),
+  }),
 } as const;
 
 /** Tools that a runner executes. */
@@ -57,6 +63,9 @@ export const toolSchema = <Name extends ToolName>(tool: Name): (typeof schemas)[
 
 const CHANGES: ReadonlySet<string> = new Set(['write', 'edit', 'delete', 'rollback'] satisfies ToolName[]);
 const READS: ReadonlySet<string> = new Set(['read', 'search'] satisfies ToolName[]);
+
+/** True for a tool that runs a command of the agent. */
+export const runsCommand = (tool: string): boolean => tool === 'bash' || tool === 'background';
 
 /** True for a tool that changes one file. */
 export const changesFile = (tool: string): boolean => CHANGES.has(tool);

@@ -1,14 +1,13 @@
 import path from 'node:path';
-import type { Agent, CallOutcome } from '@countersign/agent';
+import type { Agent, CallOutcome, LiveOutput } from '@countersign/agent';
+import { visibleBytes } from '@countersign/protocol';
 import type { Command } from 'commander';
 import { dataRoot, localAgent } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 
 type Options = { session?: string; identity?: string; tighten?: 'ask' | 'deny' };
 
-const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
-
-/** JSON form of an outcome; byte fields as text. */
+/** JSON form of an outcome; byte fields as text in which bytes that are none are visible. */
 export function outcomeView(outcome: CallOutcome): object {
   const { result, ...rest } = outcome;
   if (!result) return rest;
@@ -17,9 +16,9 @@ export function outcomeView(outcome: CallOutcome): object {
     ...rest,
     result: {
       ...facts,
-      stdout: text(stdout),
-      stderr: text(stderr),
-      content: text(content),
+      stdout: visibleBytes(stdout),
+      stderr: visibleBytes(stderr),
+      content: visibleBytes(content),
       truncatedBytes: Number(truncatedBytes),
     },
   };
@@ -30,7 +29,9 @@ export function outcomeText(outcome: CallOutcome): string {
   const { result, state, reason, decidedBy } = outcome;
   const head = `${outcome.callId}: ${state}${decidedBy ? `, decided by ${decidedBy}` : ''}${reason ? `: ${reason}` : ''}`;
   return result
-    ? [head, text(result.content), text(result.stdout), text(result.stderr)].filter(Boolean).join('\n')
+    ? [head, visibleBytes(result.content), visibleBytes(result.stdout), visibleBytes(result.stderr)]
+        .filter(Boolean)
+        .join('\n')
     : head;
 }
 
@@ -53,11 +54,19 @@ async function sampleSession(agent: Agent, command: Command): Promise<string> {
   return opened.value.sessionId;
 }
 
+/** SECURITY: what a command prints reaches the terminal without its control characters. */
+function showLive({ stdout, stderr, droppedBytes }: LiveOutput): void {
+  if (droppedBytes > 0) process.stderr.write(`[${droppedBytes} bytes not shown]\n`);
+  process.stderr.write(visibleBytes(stdout) + visibleBytes(stderr));
+}
+
 /** `countersign call`: submits, waits, and on Ctrl-C cancels. */
 export function addCallCommand(program: Command): void {
   program
     .command('call <tool> <arguments>')
-    .description('submit a tool call as an agent and wait for its end; Ctrl-C cancels it')
+    .description(
+      'submit a tool call as an agent and wait for its end; its output is shown on standard error while it runs; Ctrl-C cancels it',
+    )
     .option('--session <id>', 'session of the call (default: a new one on the sample project)')
     .option('--identity <file>', "the agent's identity file (default: the sample agent)")
     .option('--tighten <effect>', '`ask` or `deny`')
@@ -70,12 +79,14 @@ export function addCallCommand(program: Command): void {
           args: values,
           session: options.session ?? (await sampleSession(agent, command)),
           ...(options.tighten ? { tighten: options.tighten } : {}),
+          onOutput: showLive,
           onEvent: ({ state, callId }) => process.stderr.write(`${callId}: ${state}\n`),
         });
         process.once('SIGINT', () => cancel('cancelled on the command line'));
         const outcome = await result;
         print(command, outcomeView(outcome), outcomeText(outcome));
-        process.exitCode = outcome.state === 'done' && outcome.result?.ok !== false ? EXIT.ok : EXIT.refused;
+        const isFine = outcome.state === 'backgrounded' || (outcome.state === 'done' && outcome.result?.ok !== false);
+        process.exitCode = isFine ? EXIT.ok : EXIT.refused;
       } finally {
         await agent.close();
       }

@@ -23,7 +23,7 @@ export async function enrolSamples({ client, data, keys }: Installation): Promis
       principal: 'sample',
       hosts: [host.id],
       roots: { [host.id]: [data.sampleProject] },
-      tools: ['read', 'search', 'write', 'edit', 'delete', 'bash'],
+      tools: ['read', 'search', 'write', 'edit', 'delete', 'bash', 'background', 'process'],
       queues: ['default'],
       task: 'shows what the product does',
     }),

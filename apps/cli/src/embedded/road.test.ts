@@ -301,7 +301,7 @@ describe('a hostile or careless agent', () => {
     const asCancel = signEnvelope(identity, {
       kind: EnvelopeKind.CANCEL,
       subject: subjects.cancel('sample'),
-      body: CallCancel.encode({ callId: forged, reason: '' }).finish(),
+      body: CallCancel.encode(CallCancel.fromPartial({ callId: forged })).finish(),
       nowMs: Date.now(),
     });
     raw.publish(subjects.call('sample'), asCancel);

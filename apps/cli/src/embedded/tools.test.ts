@@ -3,10 +3,12 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Agent, CallOutcome } from '@countersign/agent';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { waitForHost } from '../gateway-client.ts';
 import { accepted } from '../local-installation.ts';
 import { verifyLog } from './check.ts';
 import { enrolSamples } from './enrol.ts';
 import { type Installation, startInstallation } from './installation.ts';
+import { readTokens } from './keys.ts';
 import { endOf, sampleAgent } from './samples.ts';
 
 const root = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : homedir(), 'countersign-tools-'));
@@ -118,4 +120,73 @@ test('a file that changed while the approver looked at its diff is not edited', 
   await approved(edit.callId);
   expect((await endOf(edit)).state).toBe('refused');
   expect(text('raced.txt')).toBe('one by the user\n');
+});
+
+const pieces = () => {
+  const seen: string[] = [];
+  return { seen, onOutput: ({ stdout }: { stdout: Uint8Array }) => void seen.push(new TextDecoder().decode(stdout)) };
+};
+const processes = async (args: object) => contentOf(await finish('process', args));
+
+test('a running command shows its output to agent and desk, goes on in the background and is stopped with its tree', async () => {
+  const live = pieces();
+  const command = 'echo begun; while true; do sleep 0.2; echo tick; done & (sleep 3; echo late > late.txt) & wait';
+  const running = await agent.call({ tool: 'bash', args: { command }, session, onOutput: live.onOutput });
+  await expect.poll(() => live.seen.join('')).toContain('begun\ntick');
+  const { http } = installation.endpoints;
+  const token = readTokens(installation.data)['local-approver'];
+  const stream = await fetch(new URL(`/v1/calls/${running.callId}/output`, http), {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let streamed = '';
+  while (!/event: tail[\s\S]*begun[\s\S]*event: output[\s\S]*tick/.test(streamed))
+    streamed += (await reader?.read())?.value ?? '';
+
+  running.background();
+  const outcome = await running.result;
+  expect(outcome.state).toBe('backgrounded');
+  expect(JSON.parse(await processes({ action: 'list' }))).toMatchObject({ id: running.callId, state: 'backgrounded' });
+  expect(await processes({ action: 'tail', id: running.callId, max_lines: 1 })).toBe('tick\n');
+  await processes({ action: 'stop', id: running.callId });
+  await expect.poll(() => stateOf(running.callId)).toBe('stopped');
+  while (!streamed.includes('event: end')) streamed += (await reader?.read())?.value ?? 'event: end';
+  await finish('bash', { command: 'sleep 3' });
+  expect([existsSync(inProject('late.txt')), await processes({ action: 'list' })]).toEqual([false, '']);
+  expect((await verifyLog(installation)).text).toMatch(/, 0 problems$/);
+}, 60_000);
+
+test('a command that starts in the background answers at once, and its end is asked for by the same call id', async () => {
+  const started = await call('background', { command: 'echo out; sleep 0.5; exit 7' });
+  expect((await started.result).state).toBe('backgrounded');
+  const again = await agent.call({
+    tool: 'background',
+    args: { command: 'echo out; sleep 0.5; exit 7' },
+    session,
+    callId: started.callId,
+    untilEnd: true,
+  });
+  expect(await endOf(again)).toMatchObject({ state: 'done', result: { exitCode: 7, exited: true } });
+});
+
+test('a kill of the runner ends what runs in the background and reports it as interrupted', async () => {
+  const started = await call('background', { command: 'sleep 5; echo late > survived.txt' });
+  expect((await started.result).state).toBe('backgrounded');
+  const { children } = JSON.parse(readFileSync(path.join(installation.data.private, 'run/processes.json'), 'utf8')) as {
+    children: { name: string; pid: number }[];
+  };
+  process.kill(children.find(({ name }) => name === 'runner')?.pid ?? 0, 'SIGKILL');
+  await expect.poll(() => stateOf(started.callId), { timeout: 30_000 }).toBe('interrupted');
+  accepted(await waitForHost(installation.client('local-operator'), 'local', 30_000));
+  expect((await finish('bash', { command: 'sleep 5' })).state).toBe('done');
+  expect(existsSync(inProject('survived.txt'))).toBe(false);
+}, 90_000);
+
+test('output that is no text is visible, and a cut is counted', async () => {
+  const outcome = await finish('bash', { command: "yes | head -n 100000; printf '\\351\\000' >&2" });
+  expect([outcome.state, outcome.reason]).toEqual(['done', expect.any(String)]);
+  const { stdout, stderr, truncatedBytes } = outcome.result ?? {};
+  expect([...(stderr ?? [])]).toEqual([0xe9, 0]);
+  expect([stdout?.length ?? 0, Number(truncatedBytes)]).toEqual([expect.any(Number), 200_000 - (stdout?.length ?? 0)]);
+  expect((stdout?.length ?? 0) <= 30_000 && new TextDecoder().decode(stdout).split('\n').length <= 2_001).toBe(true);
 });

@@ -63,6 +63,7 @@ export async function announceRecord(gateway: Gateway, record: CallRecord, code 
     code,
     sealedResult: terminal ? await resultFor(gateway, record) : new Uint8Array(),
   });
+  if (terminal) gateway.output.end(callId);
   const name = record.state === 'pending' ? 'approval_request' : 'call';
   gateway.hub.emit(name, callSummary(record), record.queue);
 }

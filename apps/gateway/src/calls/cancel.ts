@@ -9,6 +9,14 @@ import { UNSTARTED } from './submit.ts';
 
 export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
 
+/** Asks the host of an agent's own running call to let its command go on in the background. */
+export async function backgroundCall(gateway: Gateway, agent: string, callId: string): Promise<void> {
+  const record = await gateway.audit.getCall(agent, callId);
+  if (record?.state !== 'dispatched' && record?.state !== 'running') return;
+  const { orderId, orderHost } = record;
+  sendControl(gateway, orderHost, { action: 'background', callId, orderId, reason: '' });
+}
+
 /** Cancels a waiting call, or asks the host to stop a dispatched or running one. Repeating it changes nothing more. */
 export async function cancelCall(
   gateway: Gateway,

@@ -10,9 +10,6 @@ import type { Session } from '../record/sessions.ts';
 import type { CallRefusal, ParsedCall } from './parse-call.ts';
 import type { View } from './view.ts';
 
-/** Wall-clock limit of a command without one of its own; sandbox.md. */
-const DEFAULT_TIMEOUT_MS = 120_000;
-const MAX_TIMEOUT_MS = 600_000;
 /** After a start every host that is there has reported within this time; until then its silence means nothing. */
 const SETTLE_MS = 15_000;
 
@@ -33,10 +30,9 @@ function offersOf({ grantOffer }: Decision): View['offers'] {
 }
 
 type Boundary = Pick<Gateway, 'hardened' | 'blockPrivateNetwork'>;
-type Viewed = { readonly call: ParsedCall; readonly decision: Decision; readonly inspection?: Inspection | undefined };
+type Viewed = { readonly decision: Decision; readonly inspection?: Inspection | undefined; readonly timeoutMs: number };
 
-function viewOf(session: Session, { call, decision, inspection }: Viewed, boundary: Boundary): View {
-  const asked = typeof call.args.timeout_ms === 'number' ? call.args.timeout_ms : DEFAULT_TIMEOUT_MS;
+function viewOf(session: Session, { decision, inspection, timeoutMs }: Viewed, boundary: Boundary): View {
   const first = inspection?.paths[0];
   return {
     reasons: decision.reasons.map(maskText),
@@ -47,7 +43,7 @@ function viewOf(session: Session, { call, decision, inspection }: Viewed, bounda
     obligations: {
       deny_read: [...decision.obligations.denyRead],
       deny_write: [...decision.obligations.denyWrite],
-      timeout_ms: Math.min(asked, MAX_TIMEOUT_MS),
+      timeout_ms: timeoutMs,
       hosts: [...decision.obligations.hosts],
       environment: [...(decision.obligations.environment ?? [])],
       hardened: boundary.hardened,
@@ -64,7 +60,7 @@ function viewOf(session: Session, { call, decision, inspection }: Viewed, bounda
 }
 
 const summaryOf = (call: ParsedCall): string => {
-  const main = call.args.command ?? call.args.pattern ?? call.args.path;
+  const main = call.args.command ?? call.args.action ?? call.args.pattern ?? call.args.path;
   return `${call.tool} ${typeof main === 'string' ? main : ''}`.trim();
 };
 
@@ -140,6 +136,7 @@ export async function evaluate(
   }
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
+  const timeoutMs = gateway.policy.timeoutMs(call.tool, call.args.timeout_ms);
   const { tighten, tightenSource } = call.submit;
   const asked = { tool: call.tool, args: call.args, tighten, tightenSource };
   const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
@@ -153,7 +150,12 @@ export async function evaluate(
     return decideOn(realpaths);
   };
   const answer = (decision: Decision, inspection?: Inspection) => {
-    const view = underGrants(gateway, session.id, decision, viewOf(session, { call, decision, inspection }, gateway));
+    const view = underGrants(
+      gateway,
+      session.id,
+      decision,
+      viewOf(session, { decision, inspection, timeoutMs }, gateway),
+    );
     return ok({ decision, action, view, summary });
   };
   const refused = (error: InspectError) =>

@@ -144,5 +144,6 @@ export async function takeOutcome(gateway: Gateway, subject: string, bytes: Uint
   gateway.atStep('outcome.taken');
   await recordOutcome(gateway, record, outcome);
   gateway.atStep('outcome.announced');
-  sendControl(gateway, id, { action: 'recorded', callId: outcome.callId, orderId: outcome.orderId, reason: '' });
+  const state = outcome.reports.at(-1)?.state ?? '';
+  sendControl(gateway, id, { action: 'recorded', callId: outcome.callId, orderId: outcome.orderId, reason: '', state });
 }

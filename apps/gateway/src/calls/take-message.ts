@@ -2,7 +2,8 @@ import { isSubjectToken } from '@countersign/kernel';
 import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionOpen } from '@countersign/protocol';
 import { childTraceparent } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
-import { cancelCall } from './cancel.ts';
+import { backgroundCall, cancelCall } from './cancel.ts';
+import { followOutput } from './follow-output.ts';
 import { openSession } from './open-session.ts';
 import { submitCall } from './submit.ts';
 
@@ -42,6 +43,7 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
     if (!opened.ok) return drop(opened.error.code);
     const cancel = decoded((body) => CallCancel.decode(body), opened.value.body);
     if (!cancel || !isSubjectToken(cancel.callId)) return drop('malformed');
+    if (cancel.background) return backgroundCall(gateway, id, cancel.callId);
     const outcome = await cancelCall(gateway, id, cancel.callId, id, cancel.reason.slice(0, 2_000));
     const waiting = tombstonesOf(gateway);
     if (outcome === 'not_found' && waiting.size < MAX_TOMBSTONES)
@@ -52,6 +54,7 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
   if (call.ok) {
     const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
     if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
+    followOutput(gateway, member, submit);
     await submitCall(gateway, member, { ...submit, traceparent: childTraceparent(submit.traceparent) });
     const waiting = tombstonesOf(gateway);
     const tombstone = waiting.get(`${id}/${submit.callId}`);

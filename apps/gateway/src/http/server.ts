@@ -22,6 +22,7 @@ import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
 import { collectOpenApi } from './openapi.ts';
 import { sendProblem } from './problem.ts';
+import { addProcessRoutes } from './process-routes.ts';
 import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
 
@@ -93,6 +94,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   const routes = guardRoutes(app, access.authenticator, gateway.now);
   addRoutes(app, gateway);
   addChangeRoutes(app, gateway);
+  addProcessRoutes(app, gateway);
   addAccessRoutes(app, gateway, access);
   const oidc = openOidc(config, access.directory, gateway.now);
   if (oidc) addOidcRoutes(app, oidc, access.signIn);

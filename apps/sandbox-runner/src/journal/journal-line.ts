@@ -15,6 +15,7 @@ export const journalLineSchema = z.discriminatedUnion('type', [
     at_ms: time,
     expires_at_ms: time,
   }),
+  z.strictObject({ type: z.literal('backgrounded'), order_id: id, at_ms: time }),
   z.strictObject({
     type: z.literal('finished'),
     order_id: id,

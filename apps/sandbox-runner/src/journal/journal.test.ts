@@ -43,7 +43,7 @@ test('started, finished and acknowledged survive a restart', async () => {
   await first.acknowledged('ord_3', nowMs);
   await first.close();
   const second = await openJournal(file, clock);
-  expect(second.unfinished().map((line) => line.order_id)).toEqual(['ord_1']);
+  expect(second.unfinished().map(({ line }) => line.order_id)).toEqual(['ord_1']);
   expect(second.unacknowledged()).toEqual(['ord_2']);
   expect(second.entry('ord_2')).toMatchObject({ state: 'finished', outcome: new Uint8Array([1, 2]) });
   expect(second.entry('ord_3')).toEqual({ state: 'acknowledged', atMs: nowMs, expiresAtMs: 2_000_000 });
@@ -63,11 +63,11 @@ test('a torn last line is cut off and the rest is kept', async () => {
   await first.close();
   appendFileSync(file, '{"type":"started","order_id":"ord_2","call');
   const second = await openJournal(file, clock);
-  expect(second.unfinished().map((line) => line.order_id)).toEqual(['ord_1']);
+  expect(second.unfinished().map(({ line }) => line.order_id)).toEqual(['ord_1']);
   await second.started(start('ord_3'));
   await second.close();
   const third = await openJournal(file, clock);
-  expect(third.unfinished().map((line) => line.order_id)).toEqual(['ord_1', 'ord_3']);
+  expect(third.unfinished().map(({ line }) => line.order_id)).toEqual(['ord_1', 'ord_3']);
   await third.close();
 });
 

@@ -13,7 +13,7 @@ const MAX_ORDERS = 50_000;
 
 /** What the journal knows of one order. */
 export type JournalEntry =
-  | { readonly state: 'started'; readonly line: StartedLine }
+  | { readonly state: 'started'; readonly line: StartedLine; readonly backgroundedAtMs?: number }
   | { readonly state: 'finished'; readonly outcome: Uint8Array; readonly atMs: number; readonly expiresAtMs: number }
   | { readonly state: 'acknowledged'; readonly atMs: number; readonly expiresAtMs: number };
 
@@ -27,12 +27,14 @@ export type Journal = {
   readonly createdAtMs: number;
   readonly entry: (orderId: string) => JournalEntry | undefined;
   /** Orders that a process before this one started and did not finish. */
-  readonly unfinished: () => readonly StartedLine[];
+  readonly unfinished: () => readonly Extract<JournalEntry, { state: 'started' }>[];
   /** Orders whose outcome waits for the broker's acknowledgement, oldest first. */
   readonly unacknowledged: () => readonly string[];
   /** True when no further order may start until old ones are acknowledged and age. */
   readonly isFull: () => boolean;
   readonly started: (line: Omit<StartedLine, 'type'>) => Promise<void>;
+  /** Notes that a started order goes on in the background. */
+  readonly backgrounded: (orderId: string, atMs: number) => Promise<void>;
   readonly finished: (orderId: string, outcome: Uint8Array, atMs: number, expiresAtMs: number) => Promise<void>;
   readonly acknowledged: (orderId: string, atMs: number) => Promise<void>;
   /** Waits for appends under way and gives the lock back. */
@@ -48,7 +50,10 @@ type Contents = { header: { id: string; createdAtMs: number }; entries: Map<stri
 
 function apply(entries: Map<string, JournalEntry>, line: JournalLine): void {
   if (line.type === 'started') entries.set(line.order_id, { state: 'started', line });
-  else if (line.type === 'finished') {
+  else if (line.type === 'backgrounded') {
+    const entry = entries.get(line.order_id);
+    if (entry?.state === 'started') entries.set(line.order_id, { ...entry, backgroundedAtMs: line.at_ms });
+  } else if (line.type === 'finished') {
     const { at_ms: atMs, expires_at_ms: expiresAtMs } = line;
     const outcome = new Uint8Array(Buffer.from(line.outcome, 'base64'));
     entries.set(line.order_id, { state: 'finished', outcome, atMs, expiresAtMs });
@@ -78,12 +83,17 @@ async function readJournal(file: string): Promise<Contents | undefined> {
   return header && { header, entries };
 }
 
-function lineOf(orderId: string, entry: JournalEntry): JournalLine {
-  if (entry.state === 'started') return entry.line;
+function linesOf(orderId: string, entry: JournalEntry): JournalLine[] {
+  if (entry.state === 'started') {
+    const { line, backgroundedAtMs } = entry;
+    return backgroundedAtMs === undefined
+      ? [line]
+      : [line, { type: 'backgrounded', order_id: orderId, at_ms: backgroundedAtMs }];
+  }
   const times = { at_ms: entry.atMs, expires_at_ms: entry.expiresAtMs };
-  if (entry.state === 'acknowledged') return { type: 'acknowledged', order_id: orderId, ...times };
+  if (entry.state === 'acknowledged') return [{ type: 'acknowledged', order_id: orderId, ...times }];
   const outcome = Buffer.from(entry.outcome).toString('base64');
-  return { type: 'finished', order_id: orderId, outcome, ...times };
+  return [{ type: 'finished', order_id: orderId, outcome, ...times }];
 }
 
 async function syncFolder(file: string): Promise<void> {
@@ -94,7 +104,7 @@ async function syncFolder(file: string): Promise<void> {
 /** Replaces the file by its living entries: written beside it, synced, renamed over it. */
 async function rewrite(file: string, { header, entries }: Contents): Promise<number> {
   const lines: JournalLine[] = [{ type: 'journal', id: header.id, created_at_ms: header.createdAtMs }];
-  for (const [orderId, entry] of entries) lines.push(lineOf(orderId, entry));
+  for (const [orderId, entry] of entries) lines.push(...linesOf(orderId, entry));
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
   const next = `${file}.next`;
   await rm(next, { force: true });
@@ -178,7 +188,7 @@ export async function openJournal(file: string, clock: Clock): Promise<Journal> 
   try {
     const contents = await loadContents(file, clock);
     const { header, entries } = contents;
-    const unfinished = [...entries.values()].flatMap((entry) => (entry.state === 'started' ? [entry.line] : []));
+    const unfinished = [...entries.values()].filter((entry) => entry.state === 'started');
     dropOld(entries, clock.now());
     const size = await rewrite(file, contents);
     const writer = new JournalWriter(file, contents, { handle: await open(file, 'a', 0o600), size, clock });
@@ -189,6 +199,7 @@ export async function openJournal(file: string, clock: Clock): Promise<Journal> 
       unacknowledged: () => [...entries].flatMap(([orderId, entry]) => (entry.state === 'finished' ? [orderId] : [])),
       isFull: () => entries.size >= MAX_ORDERS,
       started: (line) => writer.append({ type: 'started', ...line }),
+      backgrounded: (orderId, atMs) => writer.append({ type: 'backgrounded', order_id: orderId, at_ms: atMs }),
       finished: (orderId, outcome, atMs, expiresAtMs) =>
         writer.append({
           type: 'finished',

@@ -5,7 +5,7 @@ import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { ChangeStore } from '../changes/change-store.ts';
 import { recoverChanges } from '../changes/recover-changes.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
-import { type BashOutcome, runBash } from '../sandbox/execute.ts';
+import { type BashOutcome, type OutputStream, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
 import { sweepGuards } from '../sandbox/placeholders.ts';
 import { supportedProfile } from '../sandbox/prepare-run.ts';
@@ -18,8 +18,9 @@ import { readFileTool } from '../tools/read.ts';
 import { searchTool } from '../tools/search.ts';
 import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
 
-import type { CommandEnding, ToolError } from '../work/host-tools.ts';
-import type { LauncherWork, WorkKind } from './messages.ts';
+import type { CommandEnding, ToolCall, ToolError } from '../work/host-tools.ts';
+import type { LauncherWork, WorkKind, WorkLine } from './messages.ts';
+import { OutputFlow } from './output-flow.ts';
 
 export type LauncherContext = {
   readonly installation: string;
@@ -27,7 +28,11 @@ export type LauncherContext = {
 };
 
 type Handlers = {
-  readonly [Kind in WorkKind]: (input: LauncherWork[Kind][0], signal: AbortSignal) => Promise<LauncherWork[Kind][1]>;
+  readonly [Kind in WorkKind]: (
+    input: LauncherWork[Kind][0],
+    signal: AbortSignal,
+    line: WorkLine,
+  ) => Promise<LauncherWork[Kind][1]>;
 };
 
 const BACKEND = 'bubblewrap';
@@ -48,6 +53,9 @@ function endingOf(outcome: BashOutcome): CommandEnding {
 async function isRealPath(project: string): Promise<boolean> {
   return (await realpath(project).catch(() => undefined)) === project;
 }
+
+const namesPath = (call: ToolCall): call is Exclude<ToolCall, { tool: 'bash' | 'background' | 'process' }> =>
+  !['bash', 'background', 'process'].includes(call.tool);
 
 const movedProject = (project: string) => ({
   code: ERROR_CODES.badRoot,
@@ -73,13 +81,20 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
     }
   };
   return {
-    bash: async ({ args, limits }, signal) => {
+    bash: async ({ args, limits, backgroundMs }, signal, line) => {
       const { project, denyRead: masks } = limits;
       if (!(await isRealPath(project))) return { ending: 'sandbox_failed', error: movedProject(project) };
       const cwd = args.cwd === undefined ? {} : { cwd: args.cwd };
-      return endingOf(
-        await runBash({ ...limits, ...cwd, masks, installation, environment, command: args.command, signal }),
-      );
+      const flow = new OutputFlow(line.output);
+      const background = { signal: line.background, timeoutMs: backgroundMs };
+      const onOutput = (stream: OutputStream, chunk: Uint8Array) => flow.add(stream, chunk);
+      const { command } = args;
+      const outcome = await runBash({
+        ...{ ...limits, ...cwd, masks, installation, environment, command },
+        ...{ signal, background, onOutput },
+      });
+      flow.end();
+      return endingOf(outcome);
     },
     read: ({ args, limits: { project, denyRead } }) =>
       onGround(project, () => {
@@ -108,7 +123,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
     recover: () => recoverChanges(store),
     inspect: ({ call, where: { project, denyRead, denyWrite, pathsOnly } }) =>
       onGround(project, async () => {
-        if (call.tool === 'bash') return ok({ paths: [], diff: '' });
+        if (!namesPath(call)) return ok({ paths: [], diff: '' });
         const at = scope(project, denyRead);
         const changes = call.tool !== 'read' && call.tool !== 'search' && !pathsOnly;
         const plan = changes ? { plan: (await planOf(call, store, at)).plan } : {};

@@ -5,9 +5,11 @@ import type {
   CallOf,
   ChangeAnswer,
   ChangeCall,
+  CommandArguments,
   CommandEnding,
   Inspection,
   InspectWhere,
+  OutputPiece,
   SearchAnswer,
   SelfTest,
   ToolCall,
@@ -21,9 +23,15 @@ export type SentLimits = Omit<ToolLimits, 'signal'> & { readonly passed: Readonl
 type Limited<Input> = Input & { readonly limits: SentLimits };
 type Args<Name extends ToolCall['tool']> = Limited<{ readonly args: CallOf<Name>['args'] }>;
 
+/** Line of running work to the runner. */
+export type WorkLine = {
+  readonly output: (piece: OutputPiece) => void;
+  readonly background: AbortSignal;
+};
+
 /** Work that the launcher does as the run account: its input and its answer. */
 export type LauncherWork = {
-  readonly bash: [Args<'bash'>, CommandEnding];
+  readonly bash: [Limited<{ readonly args: CommandArguments; readonly backgroundMs: number }>, CommandEnding];
   readonly read: [Args<'read'>, Result<Uint8Array, ToolError>];
   readonly search: [Args<'search'>, Result<SearchAnswer, ToolError>];
   readonly change: [Limited<{ readonly call: ChangeCall }>, Result<ChangeAnswer, ToolError>];
@@ -41,9 +49,10 @@ export type WorkKind = keyof LauncherWork;
 /** To the launcher. */
 export type LauncherRequest =
   | { readonly id: number; readonly kind: WorkKind; readonly input: unknown }
-  | { readonly id: number; readonly kind: 'stop' };
+  | { readonly id: number; readonly kind: 'stop' | 'background' };
 
 /** From the launcher. */
 export type LauncherReply =
+  | { readonly id: number; readonly output: OutputPiece }
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly fault: string };

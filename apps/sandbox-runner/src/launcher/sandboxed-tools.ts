@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
-import type { CommandEnding, HostTools, ToolLimits } from '../work/host-tools.ts';
+import type { CommandEnding, HostTools, LiveCommand, ToolLimits } from '../work/host-tools.ts';
 import type { LauncherReply, LauncherRequest, LauncherWork, SentLimits, WorkKind } from './messages.ts';
 
 export type SandboxedToolsOptions = {
@@ -23,7 +23,11 @@ const CLOSE_MS = 5_000;
 const SHARED = ['PATH', 'LANG', 'LANGUAGE', 'TZ', 'TERM'];
 const OWN = ['HOME', 'USER', 'LOGNAME', 'SHELL', 'TMPDIR', 'XDG_CACHE_HOME', 'XDG_STATE_HOME'];
 
-type Waiting = { readonly resolve: (answer: unknown) => void; readonly reject: (fault: Error) => void };
+type Waiting = {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (fault: Error) => void;
+  readonly live?: LiveCommand | undefined;
+};
 type Launcher = { readonly child: ChildProcess; readonly waiting: Map<number, Waiting>; ready: boolean };
 
 /** SECURITY: the launcher gets no variable that carries a credential of the runner. */
@@ -47,6 +51,10 @@ function startLauncher({ runAs, installation }: SandboxedToolsOptions): Launcher
   child.on('message', (reply: LauncherReply) => {
     launcher.ready = true;
     const entry = waiting.get(reply.id);
+    if ('output' in reply) {
+      entry?.live?.onOutput(reply.output);
+      return;
+    }
     waiting.delete(reply.id);
     if ('fault' in reply) entry?.reject(launcherFault(reply.fault));
     else entry?.resolve(reply.answer);
@@ -103,6 +111,13 @@ const notAccepted = (profile: string) => ({
     'runner',
 });
 
+/** Acts once when the signal aborts, at once when it has; returns the end of it. */
+function onAbort(signal: AbortSignal | undefined, act: () => void): () => void {
+  signal?.addEventListener('abort', act, { once: true });
+  if (signal?.aborted) act();
+  return () => signal?.removeEventListener('abort', act);
+}
+
 /**
  * Tools of this host. Everything happens in a small launcher process that is the run account and nothing else; a
  * launcher that ends is started again with the next call.
@@ -123,39 +138,42 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
   async function ask<Kind extends WorkKind>(
     kind: Kind,
     input: LauncherWork[Kind][0],
-    signal?: AbortSignal,
+    { signal, live }: { readonly signal?: AbortSignal; readonly live?: LiveCommand | undefined } = {},
   ): Promise<LauncherWork[Kind][1]> {
     const { child, waiting } = current();
     lastId += 1;
     const id = lastId;
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    waiting.set(id, { resolve, reject });
+    waiting.set(id, { resolve, reject, live });
     child.send({ id, kind, input } satisfies LauncherRequest, (error) => error && reject(launcherFault(error.message)));
-    const stop = () => void child.send({ id, kind: 'stop' } satisfies LauncherRequest, () => undefined);
-    signal?.addEventListener('abort', stop, { once: true });
-    if (signal?.aborted) stop();
+    const tell = (kind: 'stop' | 'background') => () =>
+      void child.send({ id, kind } satisfies LauncherRequest, () => undefined);
+    const ends = [onAbort(signal, tell('stop')), onAbort(live?.background, tell('background'))];
     try {
       return (await promise) as LauncherWork[Kind][1];
     } finally {
-      signal?.removeEventListener('abort', stop);
+      for (const end of ends) end();
     }
   }
 
   return {
-    bash: async (args, limits) => {
+    bash: async (args, limits, live) => {
       const { profile } = limits;
       if (profile === 'full-access' && !options.runAs && !options.accept?.includes(profile)) {
         return { ending: 'sandbox_failed', error: notAccepted(profile) };
       }
       try {
-        return await ask('bash', { args, limits: sent(limits) }, limits.signal);
+        const { signal, timeoutMs } = limits;
+        const { command, cwd } = args;
+        const input = { args: { command, cwd }, limits: sent(limits), backgroundMs: live?.backgroundMs ?? timeoutMs };
+        return await ask('bash', input, { signal, live });
       } catch {
         return launcher?.ready ? LOST : { ending: 'sandbox_failed', error: NOT_STARTED };
       }
     },
-    read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits.signal),
-    search: (args, limits) => ask('search', { args, limits: sent(limits) }, limits.signal),
-    change: (call, limits) => ask('change', { call, limits: sent(limits) }, limits.signal),
+    read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits),
+    search: (args, limits) => ask('search', { args, limits: sent(limits) }, limits),
+    change: (call, limits) => ask('change', { call, limits: sent(limits) }, limits),
     recoverChanges: () => ask('recover', {}),
     inspect: (call, where) => ask('inspect', { call, where }),
     facts: (paths, where) => ask('facts', { paths, where }),

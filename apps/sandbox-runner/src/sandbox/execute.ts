@@ -6,7 +6,7 @@ import { makePipes, type OutputPipe } from './output-pipe.ts';
 import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
 import { quarantineViolations } from './quarantine.ts';
 import { refusalOf } from './sandbox-error.ts';
-import { type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
+import { type RunningSandbox, type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
 
 export type OutputStream = 'stdout' | 'stderr';
 
@@ -16,6 +16,8 @@ export type BashRequest = SandboxRequest & {
   /** Wall clock, milliseconds. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
+  /** When it aborts, the time limit becomes this one, counted from then. */
+  readonly background?: { readonly signal: AbortSignal; readonly timeoutMs: number };
   /** Output as it comes, whole and in order for each stream. */
   readonly onOutput?: (stream: OutputStream, chunk: Uint8Array) => void;
 };
@@ -75,6 +77,22 @@ export function wayOut({ profile }: PreparedRun, request: SandboxRequest): Egres
   return new EgressProxy({ hosts, blockPrivateNetwork });
 }
 
+/** Stops the command at its time limit; a longer one takes its place when it goes to the background. */
+function timeLimit(running: RunningSandbox, timeoutMs: number, background: BashRequest['background']) {
+  let timer = setTimeout(() => running.stop('timeout'), timeoutMs);
+  const extend = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => running.stop('timeout'), background?.timeoutMs);
+  };
+  background?.signal.addEventListener('abort', extend, { once: true });
+  if (background?.signal.aborted) extend();
+  const end = () => {
+    clearTimeout(timer);
+    background?.signal.removeEventListener('abort', extend);
+  };
+  return { end };
+}
+
 async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
   const { command, timeoutMs, signal, onOutput } = request;
   const { stdout, stderr } = await makePipes(prepared.spool);
@@ -95,13 +113,13 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     ...(egress ? { egress } : {}),
   });
   const running = await starting.finally(closeWriteEnds);
-  const timer = setTimeout(() => running.stop('timeout'), timeoutMs);
+  const limit = timeLimit(running, timeoutMs, request.background);
   const onAbort = () => running.stop('stop');
   signal?.addEventListener('abort', onAbort, { once: true });
   if (signal?.aborted) onAbort();
   const ending = await running.ended;
   egress?.close();
-  clearTimeout(timer);
+  limit.end();
   signal?.removeEventListener('abort', onAbort);
   await Promise.race([drained, sleep(DRAIN_MS)]);
   stdout.readEnd.destroy();

@@ -2,19 +2,28 @@ import { Buffer } from 'node:buffer';
 import { err, ok, type Result } from '@countersign/kernel';
 import type { Obligations, Precondition } from '@countersign/protocol';
 import { changesFile, ERROR_CODES } from '@countersign/protocol';
-import type { HostTools, ToolCall, ToolError, ToolLimits } from './host-tools.ts';
+import type { HostTools, LiveCommand, ToolCall, ToolError, ToolLimits } from './host-tools.ts';
 import { changeEnd, commandEnd, contentEnd, failedEnd, type RunEnd } from './tool-result.ts';
 import type { VerifiedOrder } from './verify-order.ts';
 
-const DEFAULT_TIMEOUT_MS = 600_000;
+const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_MS = 3_600_000;
+const MAX_BACKGROUND_MS = 86_400_000;
 
-/** The shortest of what the order, the call and the product allow. */
+const askedMs = (call: ToolCall): number | undefined =>
+  call.tool === 'bash' || call.tool === 'background' ? call.args.timeout_ms : undefined;
+
+/** The shortest of what the order, the call and the product allow, milliseconds. */
 function timeoutOf(call: ToolCall, obligations: Obligations | undefined): number {
-  const asked = call.tool === 'bash' ? call.args.timeout_ms : undefined;
   const obliged = Number(obligations?.timeoutMs ?? 0n) || undefined;
-  return Math.min(asked ?? obliged ?? DEFAULT_TIMEOUT_MS, obliged ?? MAX_TIMEOUT_MS, MAX_TIMEOUT_MS);
+  const longest = call.tool === 'background' ? MAX_BACKGROUND_MS : MAX_TIMEOUT_MS;
+  const usual = call.tool === 'background' ? MAX_BACKGROUND_MS : DEFAULT_TIMEOUT_MS;
+  return Math.min(askedMs(call) ?? obliged ?? usual, obliged ?? longest, longest);
 }
+
+/** How long a command may go on in the background, milliseconds from the moment it was sent there. */
+export const backgroundLimitOf = (call: ToolCall, limits: Pick<ToolLimits, 'timeoutMs'>): number =>
+  call.tool === 'background' ? limits.timeoutMs : MAX_BACKGROUND_MS;
 
 /** What the file that a call changes must hold: what the decision was made on, where it looked at the content. */
 function expectedOf({ order, call }: VerifiedOrder): Uint8Array | 'absent' | undefined {
@@ -74,10 +83,19 @@ const UNREADABLE = err({ code: ERROR_CODES.toolFailed, message: 'preconditions c
 
 const stopReasonOf = (signal: AbortSignal): string => String(signal.reason ?? 'stopped');
 
-async function answerOf(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<Result<RunEnd, ToolError>> {
+/** A call that a host's tools carry out. */
+type HostCall = Exclude<ToolCall, { tool: 'process' }>;
+
+async function answerOf(
+  tools: HostTools,
+  call: HostCall,
+  limits: ToolLimits,
+  live?: LiveCommand,
+): Promise<Result<RunEnd, ToolError>> {
   switch (call.tool) {
     case 'bash':
-      return ok(commandEnd(await tools.bash(call.args, limits), stopReasonOf(limits.signal)));
+    case 'background':
+      return ok(commandEnd(await tools.bash(call.args, limits, live), stopReasonOf(limits.signal)));
     case 'read': {
       const answer = await tools.read(call.args, limits);
       return answer.ok ? ok(contentEnd(answer.value)) : answer;
@@ -93,20 +111,24 @@ async function answerOf(tools: HostTools, call: ToolCall, limits: ToolLimits): P
   }
 }
 
-async function dispatch(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<RunEnd> {
-  const answer = await answerOf(tools, call, limits);
+function endOf(answer: Result<RunEnd, ToolError>, limits: ToolLimits): RunEnd {
   if (answer.ok) return answer.value;
   if (!limits.signal.aborted) return failedEnd(answer.error);
   return failedEnd({ code: answer.error.code, message: stopReasonOf(limits.signal) }, 'stopped');
 }
 
 /** Runs the call. Never rejects: a tool that throws is a failed run. */
-export async function executeTool(tools: HostTools, call: ToolCall, limits: ToolLimits): Promise<RunEnd> {
+export async function executeTool(
+  tools: HostTools,
+  call: HostCall,
+  limits: ToolLimits,
+  live?: LiveCommand,
+): Promise<RunEnd> {
   if (limits.signal.aborted) {
     return failedEnd({ code: '', message: stopReasonOf(limits.signal) }, 'stopped');
   }
   try {
-    return await dispatch(tools, call, limits);
+    return endOf(await answerOf(tools, call, limits, live), limits);
   } catch {
     return failedEnd({ code: ERROR_CODES.toolFailed, message: `\`${call.tool}\` failed in the runner` });
   }

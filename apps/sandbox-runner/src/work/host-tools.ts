@@ -11,6 +11,9 @@ export type ToolCall = { [Name in ToolName]: { readonly tool: Name; readonly arg
 /** The call of one tool. */
 export type CallOf<Name extends ToolName> = Extract<ToolCall, { readonly tool: Name }>;
 
+/** What a command is started with. */
+export type CommandArguments = Pick<CallOf<'bash'>['args'], 'command' | 'cwd'>;
+
 /** A call that changes one file. */
 export type ChangeCall = CallOf<'write' | 'edit' | 'delete' | 'rollback'>;
 
@@ -39,6 +42,21 @@ export type ToolLimits = {
   readonly expected?: Uint8Array | 'absent';
   /** Aborts when the run must end: the tool kills the whole process tree before its promise resolves. */
   readonly signal: AbortSignal;
+};
+
+/** Output that came since the piece before, and how many bytes of it were left out. */
+export type OutputPiece = {
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
+  readonly droppedBytes: number;
+};
+
+/** Line to a command while it runs. */
+export type LiveCommand = {
+  readonly onOutput: (piece: OutputPiece) => void;
+  /** Aborts when the command goes on in the background: from that moment `backgroundMs` bound it. */
+  readonly background: AbortSignal;
+  readonly backgroundMs: number;
 };
 
 /** What came of a command. `sandbox_failed` means that the command did not run. */
@@ -86,7 +104,7 @@ export type SelfTest = {
 
 /** What a host can do. Everything runs as the run account, never as host uid 0. */
 export type HostTools = {
-  readonly bash: (args: CallOf<'bash'>['args'], limits: ToolLimits) => Promise<CommandEnding>;
+  readonly bash: (args: CommandArguments, limits: ToolLimits, live?: LiveCommand) => Promise<CommandEnding>;
   readonly read: (args: CallOf<'read'>['args'], limits: ToolLimits) => Promise<Result<Uint8Array, ToolError>>;
   readonly search: (args: CallOf<'search'>['args'], limits: ToolLimits) => Promise<Result<SearchAnswer, ToolError>>;
   readonly change: (call: ChangeCall, limits: ToolLimits) => Promise<Result<ChangeAnswer, ToolError>>;

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AtStep, Clock } from '@countersign/kernel';
 import {
@@ -7,35 +8,29 @@ import {
   ERROR_CODES,
   type Identity,
   type OpenedEnvelope,
-  Outcome,
   openEnvelope,
-  sealTo,
+  runsCommand,
   subjects,
-  ToolResult,
   WorkOrder,
 } from '@countersign/protocol';
 import { type Logger, traceId } from '@countersign/service-kit';
 import type { FileChange } from '../changes/file-change.ts';
 import type { Journal } from '../journal/journal.ts';
+import type { OutputPublisher } from '../processes/output-publisher.ts';
+import type { ProcessTable } from '../processes/process-table.ts';
+import { processTool } from '../processes/process-tool.ts';
 import type { BeatWatch } from './beat-watch.ts';
-import { brokenPrecondition, executeTool, limitsOf } from './execute-tool.ts';
-import type { HostTools } from './host-tools.ts';
+import { encodeOutcome, type OrderNames, type Report } from './encode-outcome.ts';
+import { backgroundLimitOf, brokenPrecondition, executeTool, limitsOf } from './execute-tool.ts';
+import type { HostTools, ToolLimits } from './host-tools.ts';
+import { type InHand, OrdersInHand } from './orders-in-hand.ts';
 import type { RunnerStep } from './runner-step.ts';
-import { sentChange } from './sent-change.ts';
 import type { RunEnd } from './tool-result.ts';
-import {
-  type BeatFacts,
-  covers,
-  type OrderRefusal,
-  startRefusal,
-  type VerifiedOrder,
-  verifyOrder,
-} from './verify-order.ts';
+import { type OrderRefusal, startRefusal, type VerifiedOrder, verifyOrder } from './verify-order.ts';
 
 const WAIT_POLL_MS = 100;
-/** Orders remembered as stopped before they came. */
-const MAX_STOPPED = 10_000;
 const SHUTDOWN = 'runner is shutting down';
+const BACKGROUND_FULL = 'too many commands run in the background of this host; stop one first';
 const STOPPED_UNSTARTED = 'stopped before it started';
 
 export type OrderRunnerOptions = {
@@ -51,10 +46,18 @@ export type OrderRunnerOptions = {
   readonly clock: Clock;
   readonly masks: readonly string[];
   readonly maxRunning: number;
+  /** Commands that may go on in the background at once. */
+  readonly maxBackground: number;
   /** Why nothing may start on this host; empty when it is ready. */
   readonly unready: () => string;
   /** The journal has a new outcome. */
   readonly outcomeReady: (orderId: string) => void;
+  /** There is a report on an order that goes on. */
+  readonly progress: (orderId: string, outcome: Uint8Array) => void;
+  /** The journal cannot be written any more. */
+  readonly onFault: (error: unknown) => void;
+  readonly processes: ProcessTable;
+  readonly output: Pick<OutputPublisher, 'publish' | 'end'>;
   readonly atStep: AtStep<RunnerStep>;
   readonly logger: Logger;
 };
@@ -62,28 +65,23 @@ export type OrderRunnerOptions = {
 /** What to do with the stream's message: `later` leaves it for a redelivery. */
 export type Handling = 'done' | 'discard' | 'later';
 
-type InHand = {
-  readonly callId: string;
-  readonly order: WorkOrder;
-  readonly abort: AbortController;
-  running: boolean;
-};
+/** What `perform` resolves with. */
+const ENDED = 'ended';
 
-type Report = {
-  readonly states: readonly { state: string; atMs: number }[];
-  readonly code: string;
-  readonly reason: string;
-  readonly end?: RunEnd;
-  readonly executedDigest?: Uint8Array;
-  /** Changes that were found after a crash. */
-  readonly fileChanges?: readonly FileChange[];
-};
+type Run = { readonly hold: InHand; readonly limits: ToolLimits; readonly startedAtMs: number };
+type State = Report['states'][number];
+
+const statesOf = (startedAtMs: number, backgroundedAtMs: number | undefined, last?: State): State[] => [
+  { state: 'running', atMs: startedAtMs },
+  ...(backgroundedAtMs === undefined ? [] : [{ state: 'backgrounded', atMs: backgroundedAtMs }]),
+  ...(last ? [last] : []),
+];
 
 /** Takes orders from the broker's bytes to a journalled outcome. INVARIANT: nothing runs that is not journalled first. */
 export class OrderRunner {
   private readonly options: OrderRunnerOptions;
-  private readonly inHand = new Map<string, InHand>();
-  private readonly stopped = new Set<string>();
+  /** What may be stopped, and by whom. */
+  readonly orders = new OrdersInHand();
   private draining = false;
 
   constructor(options: OrderRunnerOptions) {
@@ -92,23 +90,20 @@ export class OrderRunner {
 
   /** Slots in use. */
   get running(): number {
-    return [...this.inHand.values()].filter(({ running }) => running).length;
+    return this.orders.count('running');
   }
 
-  /** Orders taken and not finished, waiting ones included. */
+  /** Orders that wait or hold a slot. */
   get taken(): number {
-    return this.inHand.size;
+    return this.orders.count('waiting') + this.running;
   }
 
   /** Reports every order that an earlier process started and did not finish as interrupted. They never run again. */
   async reportInterrupted(): Promise<void> {
     const { journal, clock } = this.options;
     const recovered = await this.recoverChanges();
-    for (const line of journal.unfinished()) {
-      const states = [
-        { state: 'running', atMs: line.at_ms },
-        { state: 'interrupted', atMs: clock.now() },
-      ];
+    for (const { line, backgroundedAtMs } of journal.unfinished()) {
+      const states = statesOf(line.at_ms, backgroundedAtMs, { state: 'interrupted', atMs: clock.now() });
       const reason = 'runner ended while the call ran; whether it took effect is unknown';
       const order = { orderId: line.order_id, callId: line.call_id, expiresAtMs: BigInt(line.expires_at_ms) };
       const fileChanges = recovered.filter(({ callId }) => callId === line.call_id);
@@ -145,41 +140,19 @@ export class OrderRunner {
     } catch {
       return 'discard';
     }
-    if (this.draining || this.inHand.has(order.orderId)) return 'later';
-    const hold: InHand = { callId: order.callId, order, abort: new AbortController(), running: false };
-    this.inHand.set(order.orderId, hold);
+    const hold = this.draining ? undefined : this.orders.take(order);
+    if (!hold) return 'later';
     try {
       return await this.judge(order, opened.value, hold);
     } finally {
-      this.inHand.delete(order.orderId);
-    }
-  }
-
-  /** Ends a call: kills it when it runs, withdraws its order when it does not. */
-  stop(orderId: string, callId: string, reason: string): void {
-    const hold = this.inHand.get(orderId);
-    if (hold && hold.callId !== callId) return;
-    hold?.abort.abort(reason || 'stopped');
-    if (hold?.running) return;
-    this.stopped.add(orderId);
-    const [oldest] = this.stopped;
-    if (this.stopped.size > MAX_STOPPED && oldest !== undefined) this.stopped.delete(oldest);
-  }
-
-  /** Stops what a beat says must not go on: revoked orders, and what runs in a scope that was frozen with everything in it. */
-  keepTo(beat: BeatFacts): void {
-    for (const [orderId, { order, callId }] of this.inHand) {
-      const scope = beat.stoppedScopes.find((one) => covers(one, order));
-      if (scope !== undefined) this.stop(orderId, callId, `\`${scope}\` is frozen`);
-      else if (beat.revokedOrders.includes(orderId)) this.stop(orderId, callId, 'order was revoked');
+      if (hold.state !== 'backgrounded') this.orders.drop(order.orderId);
     }
   }
 
   /** Takes no more, kills what runs and resolves when every taken order is journalled or given back. */
   async drain(): Promise<void> {
     this.draining = true;
-    for (const hold of this.inHand.values()) hold.abort.abort(SHUTDOWN);
-    while (this.inHand.size > 0) await delay(20);
+    await this.orders.endAll(SHUTDOWN);
   }
 
   private async judge(order: WorkOrder, envelope: OpenedEnvelope, hold: InHand): Promise<Handling> {
@@ -200,11 +173,12 @@ export class OrderRunner {
       });
       if (!verified.ok && verified.error.action !== 'wait') return this.refuse(order, verified.error);
       if (this.draining) return 'later';
-      if (hold.abort.signal.aborted || this.stopped.has(order.orderId)) {
+      if (hold.abort.signal.aborted || this.orders.wasStopped(order.orderId)) {
         return this.reportUnstarted(order, 'withdrawn', '', STOPPED_UNSTARTED);
       }
       if (verified.ok && this.running < this.options.maxRunning && !journal.isFull()) {
-        hold.running = true;
+        hold.state = 'running';
+        hold.isCommand = runsCommand(verified.value.call.tool);
         return this.run(verified.value, hold);
       }
       await delay(WAIT_POLL_MS);
@@ -242,6 +216,9 @@ export class OrderRunner {
     const { order } = verified;
     const notReady = unready();
     if (notReady) return this.reportUnstarted(order, 'refused', ERROR_CODES.sandboxUnavailable, notReady);
+    if (verified.call.tool === 'background' && this.orders.count('backgrounded') >= this.options.maxBackground) {
+      return this.reportUnstarted(order, 'refused', ERROR_CODES.orderRefused, BACKGROUND_FULL);
+    }
     const limits = limitsOf(verified, masks, hold.abort.signal);
     const broken = await brokenPrecondition(tools, verified, limits.denyRead);
     if (broken) return this.reportUnstarted(order, 'refused', broken.code, broken.message);
@@ -262,38 +239,69 @@ export class OrderRunner {
       expires_at_ms: Number(order.expiresAtMs),
     });
     this.options.atStep('start.journalled');
-    const end = await executeTool(tools, verified.call, limits);
-    this.options.atStep('tool.ended');
-    const states = [
-      { state: 'running', atMs: startedAtMs },
-      { state: end.state, atMs: clock.now() },
-    ];
-    const { code, reason } = end;
-    await this.finish(order, { states, code, reason, end, executedDigest: verified.executedDigest });
+    const work = this.perform(verified, { hold, limits, startedAtMs });
+    if (!hold.isCommand) {
+      await work;
+      return 'done';
+    }
+    const away = once(hold.background.signal, 'abort');
+    if (verified.call.tool === 'background') hold.background.abort();
+    if ((await Promise.race([work, away])) === ENDED) return 'done';
+    await this.goOn(order, hold, startedAtMs);
+    work.catch(this.options.onFault).finally(() => this.orders.drop(order.orderId));
     return 'done';
   }
 
-  private async finish(
-    order: Pick<WorkOrder, 'orderId' | 'callId' | 'expiresAtMs'>,
-    { states, code, reason, end, executedDigest, fileChanges }: Report,
-  ): Promise<void> {
-    const { host, controlSealKey, journal, clock, outcomeReady } = this.options;
-    const result = end && ToolResult.encode(end.result).finish();
-    const outcome = Outcome.fromPartial({
-      orderId: order.orderId,
-      callId: order.callId,
-      host,
-      reports: states.map(({ state, atMs }) => ({ state, atMs: BigInt(atMs) })),
-      reason,
-      code,
-      sealedResult: result ? await sealTo(controlSealKey, result, order.orderId) : new Uint8Array(),
-      executedDigest: executedDigest ?? new Uint8Array(),
-      violations: [...(end?.violations ?? [])],
-      backend: end?.backend ?? '',
-      egress: [...(end?.egress ?? [])],
-      fileChanges: (fileChanges ?? end?.fileChanges ?? []).map(sentChange),
+  /** Runs what is journalled as started, to its journalled end. */
+  private async perform(verified: VerifiedOrder, { hold, limits, startedAtMs }: Run): Promise<typeof ENDED> {
+    const { clock, processes, output } = this.options;
+    const { order } = verified;
+    const { orderId, callId, sessionId } = order;
+    if ('command' in verified.call.args) {
+      const { command } = verified.call.args;
+      const stop = (reason: string) => hold.abort.abort(reason);
+      processes.add({ callId, sessionId, command, startedMs: startedAtMs, stop });
+    }
+    const end = await this.execute(verified, hold, limits);
+    processes.remove(callId);
+    output.end(orderId);
+    this.options.atStep('tool.ended');
+    const last = { state: end.state, atMs: clock.now() };
+    const states = statesOf(startedAtMs, hold.backgroundedAtMs, last);
+    const { code, reason } = end;
+    await this.finish(order, { states, code, reason, end, executedDigest: verified.executedDigest });
+    return ENDED;
+  }
+
+  private async execute({ order, call }: VerifiedOrder, hold: InHand, limits: ToolLimits): Promise<RunEnd> {
+    const { tools, processes, output } = this.options;
+    const { orderId, callId } = order;
+    if (call.tool === 'process') return processTool(processes, call.args, order.sessionId);
+    return executeTool(tools, call, limits, {
+      background: hold.background.signal,
+      backgroundMs: backgroundLimitOf(call, limits),
+      onOutput: (piece) => {
+        processes.output(callId, piece);
+        output.publish({ orderId, callId }, piece);
+      },
     });
-    const bytes = Outcome.encode(outcome).finish();
+  }
+
+  /** Gives the slot of a running command back and reports that it goes on. */
+  private async goOn(order: WorkOrder, hold: InHand, startedAtMs: number): Promise<void> {
+    const { host, controlSealKey, journal, clock, processes, progress } = this.options;
+    hold.state = 'backgrounded';
+    hold.backgroundedAtMs = clock.now();
+    processes.backgrounded(order.callId);
+    await journal.backgrounded(order.orderId, hold.backgroundedAtMs);
+    const states = statesOf(startedAtMs, hold.backgroundedAtMs);
+    const report = { states, code: '', reason: 'goes on in the background' };
+    progress(order.orderId, await encodeOutcome(order, report, { host, sealKey: controlSealKey }));
+  }
+
+  private async finish(order: OrderNames, report: Report): Promise<void> {
+    const { host, controlSealKey, journal, clock, outcomeReady } = this.options;
+    const bytes = await encodeOutcome(order, report, { host, sealKey: controlSealKey });
     await journal.finished(order.orderId, bytes, clock.now(), Number(order.expiresAtMs));
     this.options.atStep('end.journalled');
     outcomeReady(order.orderId);

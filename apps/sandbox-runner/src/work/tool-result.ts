@@ -1,10 +1,8 @@
-import { Buffer } from 'node:buffer';
 import { ERROR_CODES, ToolResult } from '@countersign/protocol';
 import type { FileChange } from '../changes/file-change.ts';
 import type { ChangeAnswer, CommandEnding, ToolError } from './host-tools.ts';
+import { shareOutput } from './share-output.ts';
 
-/** Most bytes kept of each output stream; head and tail stay. */
-export const MAX_STREAM_BYTES = 200 * 1024;
 /** Largest file content that fits an outcome envelope. */
 export const MAX_CONTENT_BYTES = 700 * 1024;
 
@@ -25,13 +23,6 @@ const MAX_VIOLATIONS = 100;
 const MAX_REASON_CHARS = 1_000;
 /** Most of a diff that goes into a result. */
 const MAX_DIFF_CHARS = 64_000;
-
-function cutMiddle(bytes: Uint8Array): { kept: Uint8Array; cut: number } {
-  if (bytes.length <= MAX_STREAM_BYTES) return { kept: bytes, cut: 0 };
-  const half = MAX_STREAM_BYTES / 2;
-  const kept = Buffer.concat([bytes.subarray(0, half), bytes.subarray(bytes.length - half)]);
-  return { kept, cut: bytes.length - kept.length };
-}
 
 const bounded = (text: string): string => text.slice(0, MAX_REASON_CHARS);
 
@@ -61,8 +52,7 @@ export function changeEnd({ change, diff }: ChangeAnswer): RunEnd {
 /** The end of a command. One that exited by itself is `done`, whatever its exit code; `ok` tells them apart. */
 export function commandEnd(ending: CommandEnding, stopReason: string): RunEnd {
   if (ending.ending === 'sandbox_failed') return failedEnd(ending.error);
-  const stdout = cutMiddle(ending.stdout);
-  const stderr = cutMiddle(ending.stderr);
+  const { stdout, stderr } = shareOutput(ending.stdout, ending.stderr);
   const exited = ending.ending === 'exited';
   const states = { timeout: 'timed_out', stop: 'stopped' } as const;
   const state = exited ? 'done' : ending.killedBy ? states[ending.killedBy] : 'failed';
@@ -70,9 +60,9 @@ export function commandEnd(ending: CommandEnding, stopReason: string): RunEnd {
   const reason = bounded(state === 'stopped' ? stopReason : reasons[state]);
   const result = ToolResult.fromPartial({
     ok: exited && ending.exitCode === 0,
-    stdout: stdout.kept,
-    stderr: stderr.kept,
-    truncatedBytes: BigInt(ending.truncatedBytes + stdout.cut + stderr.cut),
+    stdout: stdout.bytes,
+    stderr: stderr.bytes,
+    truncatedBytes: BigInt(ending.truncatedBytes + stdout.cutBytes + stderr.cutBytes),
     exited,
     exitCode: exited ? ending.exitCode : 0,
     signal: ending.signal,

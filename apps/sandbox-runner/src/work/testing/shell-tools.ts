@@ -70,7 +70,7 @@ export const shellTools: HostTools = {
   },
   recoverChanges: async () => [],
   inspect: async (call, { pathsOnly }) => {
-    if (call.tool === 'bash' || call.args.path === undefined) return ok({ paths: [], diff: '' });
+    if (!('path' in call.args) || call.args.path === undefined) return ok({ paths: [], diff: '' });
     const diff = call.tool === 'write' && !pathsOnly ? `+${call.args.content}` : '';
     return ok({ paths: [factOf(call.args.path)], diff });
   },

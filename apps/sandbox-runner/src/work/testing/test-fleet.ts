@@ -144,6 +144,7 @@ export class TestFleet {
       installation: '/installation',
       accept: [],
       maxRunning: 2,
+      maxBackground: 2,
     };
   }
 

@@ -45,6 +45,8 @@ export interface CallPayload {
 export interface CallCancel {
   callId: string;
   reason: string;
+  /** Does not end the call: its running command goes on in the background. */
+  background: boolean;
 }
 
 /** Opens a session, on `cs.v1.call.<agent>`. */
@@ -497,7 +499,7 @@ export const CallPayload: MessageFns<CallPayload> = {
 };
 
 function createBaseCallCancel(): CallCancel {
-  return { callId: "", reason: "" };
+  return { callId: "", reason: "", background: false };
 }
 
 export const CallCancel: MessageFns<CallCancel> = {
@@ -507,6 +509,9 @@ export const CallCancel: MessageFns<CallCancel> = {
     }
     if (message.reason !== "") {
       writer.uint32(18).string(message.reason);
+    }
+    if (message.background !== false) {
+      writer.uint32(480).bool(message.background);
     }
     return writer;
   },
@@ -540,6 +545,14 @@ export const CallCancel: MessageFns<CallCancel> = {
             message.reason = reader.string();
             continue;
           }
+          case 60: {
+            if (tag !== 480) {
+              break;
+            }
+
+            message.background = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -560,6 +573,7 @@ export const CallCancel: MessageFns<CallCancel> = {
         ? globalThis.String(object.call_id)
         : "",
       reason: isSet(object.reason) ? globalThis.String(object.reason) : "",
+      background: isSet(object.background) ? globalThis.Boolean(object.background) : false,
     };
   },
 
@@ -571,6 +585,9 @@ export const CallCancel: MessageFns<CallCancel> = {
     if (message.reason !== "") {
       obj.reason = message.reason;
     }
+    if (message.background !== false) {
+      obj.background = message.background;
+    }
     return obj;
   },
 
@@ -581,6 +598,7 @@ export const CallCancel: MessageFns<CallCancel> = {
     const message = createBaseCallCancel();
     message.callId = object.callId ?? "";
     message.reason = object.reason ?? "";
+    message.background = object.background ?? false;
     return message;
   },
 };
