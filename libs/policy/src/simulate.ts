@@ -1,5 +1,6 @@
 import { decide } from './decide.ts';
 import { factsOf, type SessionFacts } from './facts.ts';
+import { canonicalTool } from './tools.ts';
 import type { Call, Decision, Effect, PolicySet } from './types.ts';
 
 /** One line of a recording: a call, what the session was, what was decided, and what a person answered. */
@@ -88,22 +89,31 @@ const rulesBehind = (before: Decision | undefined, after: Decision): readonly st
   return gone.length > 0 ? gone.map((rule) => `no longer: ${rule}`) : ['mode table and allow rules'];
 };
 
+/** One set for all calls, or the set of each call. */
+export type SetFor<Line> = PolicySet | ((line: Line) => PolicySet);
+
+const setFor = <Line>(set: SetFor<Line>, line: Line): PolicySet => (typeof set === 'function' ? set(line) : set);
+
 /**
  * Replays recorded calls against a new set. A call whose line holds no `effect` is compared with `old`; without `old` it is
  * compared with the answer of an empty set. A line that holds a call nobody could judge counts as `error`.
  */
-export function simulate(set: PolicySet, recorded: readonly RecordedCall[], old?: PolicySet): SimulationReport {
+export function simulate<Line extends RecordedCall>(
+  set: SetFor<Line>,
+  recorded: readonly Line[],
+  old?: SetFor<Line>,
+): SimulationReport {
   const changed: Changed[] = [];
   const flagged: SimulatedExample[] = [];
   let deniedNowAllowed = 0;
   recorded.forEach((line, i) => {
     const facts = factsOf(line);
-    const after = decide(set, line.call, facts);
-    const before = old === undefined ? undefined : decide(old, line.call, facts);
+    const after = decide(setFor(set, line), line.call, facts);
+    const before = old === undefined ? undefined : decide(setFor(old, line), line.call, facts);
     const from = line.effect ?? before?.effect ?? 'ask';
     const example: SimulatedExample = {
       id: line.id ?? `line ${i + 1}`,
-      tool: String(line.call?.tool ?? ''),
+      tool: canonicalTool(line.call?.tool),
       agent: line.agent ?? 'unknown',
       subject: subjectOf(line.call),
       from,

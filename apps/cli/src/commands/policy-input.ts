@@ -3,10 +3,10 @@ import path from 'node:path';
 import {
   type LayerSource,
   loadPolicySet,
+  type PermissionMode,
   type PolicyFile,
   type PolicySet,
   parsePolicyFile,
-  type RecordedCall,
   showProblem,
 } from '@countersign/policy';
 import { EXIT, RefusedError } from '../output.ts';
@@ -35,6 +35,8 @@ export function readPolicyFile(file: string, layer: (typeof LAYERS)[number] = 'm
 
 export interface ReadSet {
   readonly set: PolicySet;
+  /** The same files with a permission mode of the session laid over them. */
+  readonly inMode: (mode: string) => PolicySet;
   readonly security: NonNullable<LayerSource['security']>;
   readonly approvalMode: LayerSource['approvalMode'];
 }
@@ -60,28 +62,13 @@ export function readPolicySet(files: readonly string[]): ReadSet {
     approvalMode = layer.approvalMode ?? layer.defaults?.approvalMode ?? approvalMode;
   }
   const set = loadPolicySet(layers);
-  if (set.ok) return { set: set.value, security, approvalMode };
+  if (set.ok) {
+    const inMode = (mode: string): PolicySet => {
+      const laid = loadPolicySet({ ...layers, session: { ...layers.session, mode: mode as PermissionMode } });
+      return laid.ok ? laid.value : set.value;
+    };
+    return { set: set.value, inMode, security, approvalMode };
+  }
   const faults = set.error.map(({ layer, rule, message }) => `${layer} ${rule}: ${message}`).join('\n');
   throw new RefusedError(faults, 'countersign.cli.bad_policy');
-}
-
-/** Reads recorded calls, one JSON object a line. A line that is not a call refuses the whole file. */
-export function readRecordedCalls(file: string): RecordedCall[] {
-  return readInput(file)
-    .split('\n')
-    .flatMap((line, i): RecordedCall[] => {
-      if (line.trim() === '') return [];
-      try {
-        const value = JSON.parse(line) as { call?: { tool?: unknown; args?: unknown } } | null;
-        if (typeof value?.call?.tool === 'string' && typeof value.call.args === 'object' && value.call.args !== null)
-          return [value as RecordedCall];
-      } catch {
-        // An unreadable line is reported below like a line of another shape.
-      }
-      throw new RefusedError(
-        `${file}:${i + 1}: not a recorded call; want \`{"call":{"tool":…,"args":{…}}}\``,
-        'countersign.cli.bad_recording',
-        EXIT.usage,
-      );
-    });
 }

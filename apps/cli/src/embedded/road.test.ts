@@ -1,5 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Agent, type CallOutcome, connectAgent } from '@countersign/agent';
@@ -22,6 +23,7 @@ import {
 import { connectNats, inboxPrefix, loadRoster, type NatsConnection } from '@countersign/service-kit';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
+import { readRecordings } from '../commands/policy-recordings.ts';
 import { enrolWith } from '../enrolment.ts';
 import { approveWaiting, verifyLog } from './check.ts';
 import { installationPath } from './data-folder.ts';
@@ -240,6 +242,41 @@ test('one trace id follows a call through the logs of gateway, guardian and runn
     Buffer.from((JSON.parse(line) as { leaf?: string }).leaf ?? '', 'base64').toString(),
   );
   expect(texts.filter((text) => text.includes(`"trace":"${trace}"`)).length).toBe(2);
+});
+
+test('a new policy can be tried on the calls of an export; what a person denied and it would allow is flagged', async () => {
+  const waiting = await call('write', { path: 'tried.txt', content: 'secret-content' });
+  const viewDigest = await pendingView(waiting.callId);
+  const denied = await installation
+    .client('local-approver')
+    .decide(waiting.callId, { answer: 'deny', reason: 'not today', viewDigest });
+  expect(denied.ok).toBe(true);
+  await endOf(waiting);
+  const exported = await installation.client('local-auditor').exportLog();
+  const folder = mkdtempSync(path.join(root, 'export-'));
+  writeFileSync(path.join(folder, 'log.ndjson'), exported.ok ? exported.value : '');
+  expect(readFileSync(path.join(folder, 'log.ndjson'), 'utf8')).not.toContain('secret-content');
+  const { calls, withoutArguments } = readRecordings(folder);
+  expect(withoutArguments).toBe(0);
+  expect(calls.find((line) => line.id === waiting.callId)).toMatchObject({
+    agent: 'sample',
+    call: { tool: 'write', args: { path: 'tried.txt' } },
+    effect: 'ask',
+    human: 'denied',
+    session: { project: installation.data.sampleProject },
+  });
+  const policy = path.join(folder, 'new.yaml');
+  writeFileSync(policy, 'allowRules:\n  - { toolName: write, pattern: tried.txt }\n');
+  const main = path.join(import.meta.dirname, '../main.ts');
+  const { status, stdout: said } = spawnSync(
+    process.execPath,
+    [main, 'policy', 'simulate', '--calls', folder, '--policy', policy],
+    { encoding: 'utf8' },
+  );
+  expect(said).toContain('WARNING: 1 calls that a person denied would be allowed');
+  expect(said).toContain(`sample write ${waiting.callId} "tried.txt"`);
+  expect(said).toMatch(/^ask -> allow: [1-9]/m);
+  expect(status).toBe(1);
 });
 
 /** Requests that gateway and audit exchanged so far, without those of the sweep and of readiness. */

@@ -14,6 +14,7 @@ import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import { reviewCall } from './guardian.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
+import { replayDetail } from './replay-detail.ts';
 
 /** Waiting time of a call without a deadline of its own, and the longest one; architecture.md. */
 const DEFAULT_WAIT_MS = 3_600_000;
@@ -181,6 +182,7 @@ async function record(
   const received = entry('call.received', 'received', {
     ...context,
     ...traceOf(call.submit),
+    detail: replayDetail(call.args),
   });
   if (outcome.effect === 'ask') {
     return gateway.audit.append({
