@@ -7,6 +7,7 @@ import { recoverChanges } from '../changes/recover-changes.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, type OutputStream, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
+import { PipePool, sweepPipes } from '../sandbox/output-pipe.ts';
 import { sweepGuards } from '../sandbox/placeholders.ts';
 import { supportedProfile } from '../sandbox/prepare-run.ts';
 import { refusalOf } from '../sandbox/sandbox-error.ts';
@@ -36,6 +37,7 @@ type Handlers = {
 };
 
 const BACKEND = 'bubblewrap';
+const PIPES = 32;
 const MAX_SEARCH_MS = 60_000;
 
 function endingOf(outcome: BashOutcome): CommandEnding {
@@ -66,6 +68,7 @@ const movedProject = (project: string) => ({
 export function launcherWork({ installation, environment }: LauncherContext): Handlers {
   const home = environment.HOME ?? '/';
   const hidden = fixedMasks(environment, home);
+  const pipes = new PipePool(PIPES);
   const store = new ChangeStore(path.join(statePath(environment, home), 'changes'));
   const scope = (project: string, masks: readonly string[]) => ({ project, masks: [...masks, ...hidden], home });
   const onGround = async <T>(
@@ -90,7 +93,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       const onOutput = (stream: OutputStream, chunk: Uint8Array) => flow.add(stream, chunk);
       const { command } = args;
       const outcome = await runBash({
-        ...{ ...limits, ...cwd, masks, installation, environment, command },
+        ...{ ...limits, ...cwd, masks, installation, environment, pipes, command },
         ...{ signal, background, onOutput },
       });
       flow.end();
@@ -134,7 +137,11 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       onGround(project, () => inspectPaths(paths, scope(project, denyRead))),
     selfTest: async ({ sweep }) => {
       const report = await selfTest({ installation, environment });
-      if (report.ok && sweep) await sweepGuards(statePath(environment, home));
+      const state = statePath(environment, home);
+      if (report.ok && sweep) {
+        sweepPipes(path.join(state, 'spool'));
+        await sweepGuards(state);
+      }
       return { backends: report.ok ? [BACKEND] : [], reason: report.reason };
     },
   };

@@ -1,31 +1,45 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import type { Overlay } from '@countersign/sandbox';
 
 const NAME = 'countersign';
 
+const known: { hasEntry?: boolean } = {};
+
+/** Asked once for each process: the answer for an account without an entry is slow. */
 function hasEntry(): boolean {
+  if (known.hasEntry === undefined) {
+    try {
+      known.hasEntry = userInfo().username !== '';
+    } catch {
+      known.hasEntry = false;
+    }
+  }
+  return known.hasEntry;
+}
+
+function textOf(file: string): string {
   try {
-    return userInfo().username !== '';
+    return readFileSync(file, 'utf8');
   } catch {
-    return false;
+    return '';
   }
 }
 
 /** Replaces the file in one step, and only when its text differs, so that concurrent runs never see half of one. */
-async function keepText(file: string, text: string): Promise<void> {
-  if ((await readFile(file, 'utf8').catch(() => undefined)) === text) return;
+function keepText(file: string, text: string): void {
+  if (textOf(file) === text) return;
   const fresh = `${file}.${crypto.randomUUID()}`;
-  await writeFile(fresh, text, { mode: 0o444, flag: 'wx' });
-  await rename(fresh, file);
+  writeFileSync(fresh, text, { mode: 0o444, flag: 'wx' });
+  renameSync(fresh, file);
 }
 
 /**
  * The host's account lists with an entry for this account, when it has none: many programs refuse to work for a uid
  * without a name. The host's own files stay as they are.
  */
-export async function accountFiles(state: string, home: string): Promise<readonly Overlay[]> {
+export function accountFiles(state: string, home: string): readonly Overlay[] {
   if (hasEntry()) return [];
   const uid = process.getuid?.() ?? 0;
   const gid = process.getgid?.() ?? 0;
@@ -33,9 +47,9 @@ export async function accountFiles(state: string, home: string): Promise<readonl
   const overlays: Overlay[] = [];
   for (const [name, line] of Object.entries(lines)) {
     const target = `/etc/${name}`;
-    const text = await readFile(target, 'utf8').catch(() => '');
+    const text = textOf(target);
     const source = path.join(state, name);
-    await keepText(source, text.endsWith('\n') || text === '' ? text + line : `${text}\n${line}`);
+    keepText(source, text.endsWith('\n') || text === '' ? text + line : `${text}\n${line}`);
     overlays.push({ source, target });
   }
   return overlays;

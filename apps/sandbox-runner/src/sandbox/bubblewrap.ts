@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFileSync, statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import type { Architecture } from '@countersign/sandbox';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
 export const BWRAP = '/usr/bin/bwrap';
-const UNSHARE = '/usr/bin/unshare';
+const ISOLATE = ['/usr/bin/unshare', '--user', '--map-current-user', '--mount', '--propagation', 'private', '--'];
 const run = promisify(execFile);
 
 /** What the sandbox binary and this host offer. */
@@ -29,10 +29,20 @@ async function helpText(): Promise<string> {
 }
 
 /** SECURITY: where mounts propagate, a file system mounted on the host later would be writable inside. */
-async function propagatesMounts(): Promise<boolean> {
-  const mounts = await readFile('/proc/self/mountinfo', 'utf8');
+function propagatesMounts(): boolean {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8');
   return mounts.split('\n').some((line) => / (shared|master):\d+/.test(line.split(' - ')[0] ?? ''));
 }
+
+type Known = { readonly stamp: string; readonly found: Omit<Bubblewrap, 'prefix'> };
+
+/** What one version of the binary, told by its place on disk, times and size, was found to offer. */
+function stampOf(): string {
+  const found = statSync(BWRAP, { throwIfNoEntry: false, bigint: true });
+  return found ? [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ') : '';
+}
+
+const known: { binary?: Known } = {};
 
 /** Looks at the binary and the host. Throws a SandboxRefusal where no sandbox can be had. */
 export async function probeBubblewrap(): Promise<Bubblewrap> {
@@ -46,6 +56,9 @@ export async function probeBubblewrap(): Promise<Bubblewrap> {
       `no system call filter for \`${process.arch}\`; use x86-64 or aarch64`,
     );
   }
+  const stamp = stampOf();
+  const prefix = propagatesMounts() ? ISOLATE : [];
+  if (known.binary && known.binary.stamp === stamp && stamp !== '') return { ...known.binary.found, prefix };
   const help = await helpText();
   const missing = ['--json-status-fd', '--seccomp', '--remount-ro'].filter((option) => !help.includes(option));
   if (missing.length > 0) {
@@ -54,10 +67,7 @@ export async function probeBubblewrap(): Promise<Bubblewrap> {
       `\`${BWRAP}\` lacks \`${missing.join(' ')}\`; install bubblewrap 0.8 or newer`,
     );
   }
-  const isolate = [UNSHARE, '--user', '--map-current-user', '--mount', '--propagation', 'private', '--'];
-  return {
-    architecture,
-    canDisableUserns: help.includes('--disable-userns'),
-    prefix: (await propagatesMounts()) ? isolate : [],
-  };
+  const found = { architecture, canDisableUserns: help.includes('--disable-userns') };
+  known.binary = { stamp, found };
+  return { ...found, prefix };
 }

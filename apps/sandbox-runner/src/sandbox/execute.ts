@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EgressProxy } from '../egress/egress-proxy.ts';
 import { BoundedOutput } from './bounded-output.ts';
-import { makePipes, type OutputPipe } from './output-pipe.ts';
+import { type OutputPipe, PipePool } from './output-pipe.ts';
 import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
 import { quarantineViolations } from './quarantine.ts';
 import { refusalOf } from './sandbox-error.ts';
@@ -18,6 +18,8 @@ export type BashRequest = SandboxRequest & {
   readonly signal?: AbortSignal;
   /** When it aborts, the time limit becomes this one, counted from then. */
   readonly background?: { readonly signal: AbortSignal; readonly timeoutMs: number };
+  /** Where the pipes of the output come from; made for this run alone when absent. */
+  readonly pipes?: PipePool;
   /** Output as it comes, whole and in order for each stream. */
   readonly onOutput?: (stream: OutputStream, chunk: Uint8Array) => void;
 };
@@ -94,8 +96,8 @@ function timeLimit(running: RunningSandbox, timeoutMs: number, background: BashR
 }
 
 async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
-  const { command, timeoutMs, signal, onOutput } = request;
-  const { stdout, stderr } = await makePipes(prepared.spool);
+  const { command, timeoutMs, signal, onOutput, pipes = new PipePool(2) } = request;
+  const { stdout, stderr } = await pipes.take(prepared.spool);
   const kept = { stdout: new BoundedOutput(), stderr: new BoundedOutput() };
   const drained = Promise.all([
     collect(stdout, kept.stdout, (chunk) => onOutput?.('stdout', chunk)),

@@ -1,4 +1,4 @@
-import { mkdir, realpath, stat } from 'node:fs/promises';
+import { mkdirSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { checkPlaces, isInside, type Places, type Profile } from '@countersign/sandbox';
@@ -10,8 +10,8 @@ type Variables = Readonly<Record<string, string | undefined>>;
 async function realFolder(kind: string, folder: string): Promise<string> {
   if (!path.isAbsolute(folder)) refuse(ERROR_CODES.badRoot, `${kind} folder \`${folder}\` is not absolute`);
   try {
-    const real = await realpath(folder);
-    if ((await stat(real)).isDirectory()) return real;
+    const real = realpathSync.native(folder);
+    if (statSync(real).isDirectory()) return real;
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown';
     const code = kind === 'project' && reason === 'EACCES' ? ERROR_CODES.badOwner : ERROR_CODES.badRoot;
@@ -21,7 +21,11 @@ async function realFolder(kind: string, folder: string): Promise<string> {
 }
 
 async function madeFolder(kind: string, folder: string): Promise<string> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch(() => undefined);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch {
+    // The look-up below says what is wrong with it.
+  }
   return realFolder(kind, folder);
 }
 
@@ -33,7 +37,7 @@ async function tempFolder({ TMPDIR }: Variables, home: string, cachePath: string
 }
 
 async function checkOwner(project: string): Promise<void> {
-  const { uid } = await stat(project);
+  const { uid } = statSync(project);
   if (uid === accountUid()) return;
   refuse(
     ERROR_CODES.badOwner,

@@ -1,15 +1,20 @@
-import { lstat, open, realpath } from 'node:fs/promises';
+import { closeSync, constants, openSync, readSync } from 'node:fs';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import { linkStatOf, realPathOf } from './look-up.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
 const MAX_POINTER_BYTES = 8_192;
 
 async function readPointer(file: string): Promise<string | undefined> {
   try {
-    await using handle = await open(file, 'r');
-    const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(MAX_POINTER_BYTES) });
-    return buffer.toString('utf8', 0, bytesRead).trim();
+    const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      const buffer = Buffer.alloc(MAX_POINTER_BYTES);
+      return buffer.toString('utf8', 0, readSync(descriptor, buffer)).trim();
+    } finally {
+      closeSync(descriptor);
+    }
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'EISDIR') return undefined;
     return refuse(ERROR_CODES.badRoot, `git file \`${file}\` cannot be read; repair or remove it`);
@@ -17,11 +22,8 @@ async function readPointer(file: string): Promise<string | undefined> {
 }
 
 async function real(target: string): Promise<string[]> {
-  try {
-    return [await realpath(target)];
-  } catch {
-    return [];
-  }
+  const found = realPathOf(target);
+  return found === undefined ? [] : [found];
 }
 
 /** The shared git folder that a worktree's own git folder names in `commondir`. */
@@ -36,7 +38,7 @@ async function commonFolder(gitFolder: string): Promise<string[]> {
  */
 export async function gitPaths(repository: string): Promise<readonly string[]> {
   const git = `${repository}/.git`;
-  const found = await lstat(git).catch(() => undefined);
+  const found = linkStatOf(git);
   if (!found) return [];
   if (found.isSymbolicLink()) refuse(ERROR_CODES.badRoot, `\`${git}\` is a symbolic link; use a folder or a git file`);
   if (found.isDirectory()) return [git, ...(await commonFolder(git))];
@@ -52,7 +54,7 @@ export async function gitPaths(repository: string): Promise<readonly string[]> {
  */
 export async function worktreeFolders(project: string): Promise<readonly string[]> {
   const git = `${project}/.git`;
-  if (!(await lstat(git).catch(() => undefined))?.isFile()) return [];
+  if (!linkStatOf(git)?.isFile()) return [];
   const pointer = (await readPointer(git))?.replace(/^gitdir:\s*/, '');
   const [folder] = pointer ? await real(path.resolve(project, pointer)) : [];
   if (!folder || (await readPointer(path.join(folder, 'gitdir'))) !== git) return [];

@@ -1,8 +1,9 @@
-import { lstat, realpath } from 'node:fs/promises';
+import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { compilePathGlob, normalisePath, type PathGlob } from '@countersign/patterns';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { isInside } from '@countersign/sandbox';
+import { realPathOf } from './look-up.ts';
 import type { Guard } from './placeholders.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
@@ -52,8 +53,8 @@ export async function findMasks(paths: readonly string[]): Promise<{ folders: st
   const files: string[] = [];
   for (const given of paths) {
     try {
-      const real = await realpath(given);
-      ((await lstat(real)).isDirectory() ? folders : files).push(real);
+      const real = realpathSync.native(given);
+      (lstatSync(real).isDirectory() ? folders : files).push(real);
     } catch (error) {
       if (UNREACHABLE.has(errnoOf(error) ?? '')) continue;
       refuse(ERROR_CODES.sandboxUnavailable, `\`${given}\` cannot be masked (${errnoOf(error)})`);
@@ -67,7 +68,7 @@ async function firstMissing(full: string): Promise<Guard | { readonly existing: 
   for (const name of full.split('/').filter(Boolean)) {
     const next = path.join(parent, name);
     try {
-      parent = await realpath(next);
+      parent = realpathSync.native(next);
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return { folder: parent, names: [name] };
       if (errnoOf(error) === 'ENOTDIR' || errnoOf(error) === 'EACCES') return { existing: parent };
@@ -84,7 +85,7 @@ export async function findWriteDenied(paths: readonly string[]): Promise<{ exist
   for (const full of paths) {
     const found = await firstMissing(full);
     if ('existing' in found) {
-      const real = await realpath(full).catch(() => undefined);
+      const real = realPathOf(full);
       if (real) existing.push(real);
     } else guards.push(found);
   }

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { lstat, mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import { isAlive, thisProcess } from '../changes/process-owner.ts';
 import { accountUid } from './account.ts';
-import { type HeldLocks, holdLocks } from './file-lock.ts';
+import { clearOwners, withBriefLock } from './brief-lock.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
 /** Names of one folder that must exist while a run lasts, so that nobody can make them. */
@@ -16,85 +17,104 @@ export type HeldGuards = {
   readonly release: () => Promise<void>;
 };
 
-const LOCK = 'lock';
-const keyOf = (text: string): string => createHash('sha256').update(text).digest('hex');
-const slotOf = (state: string, folder: string): string => path.join(state, 'guards', keyOf(folder));
-
+const RUN = 'run-';
 const CANNOT_MAKE = new Set(['EACCES', 'EPERM', 'EROFS']);
+const keyOf = (text: string): string => createHash('sha256').update(text).digest('hex');
+const rootOf = (state: string): string => path.join(state, 'guards');
 
 /** Who cannot make the name cannot make it inside either, unless the folder is their own and they change its mode. */
-async function refuseOwn(full: string, error: unknown): Promise<void> {
+function refuseOwn(full: string, error: unknown): void {
   const folder = path.dirname(full);
-  const isOwn = (await lstat(folder)).uid === accountUid();
-  if (!isOwn || errnoOf(error) === 'EROFS') return;
+  if (lstatSync(folder).uid !== accountUid() || errnoOf(error) === 'EROFS') return;
   refuse(
     ERROR_CODES.badRoot,
     `\`${folder}\` is not writable, so its protected names cannot be held; \`chmod u+wx\` it`,
   );
 }
 
-async function ensure(slot: string, full: string): Promise<string | undefined> {
-  const found = await lstat(full).catch((error: unknown) => {
-    if (errnoOf(error) === 'ENOENT') return undefined;
-    throw error;
-  });
+function ensure(slot: string, full: string): string | undefined {
+  const found = lstatSync(full, { throwIfNoEntry: false });
   if (found?.isSymbolicLink()) {
     refuse(ERROR_CODES.badRoot, `protected \`${full}\` is a symbolic link; replace it by what it names`);
   }
-  if (!found) {
-    await writeFile(path.join(slot, keyOf(full)), full, { mode: 0o600 });
-    try {
-      await mkdir(full, { mode: 0o755 });
-    } catch (error) {
-      if (CANNOT_MAKE.has(errnoOf(error) ?? '')) {
-        await rm(path.join(slot, keyOf(full)), { force: true });
-        await refuseOwn(full, error);
-        return undefined;
-      }
-      if (errnoOf(error) !== 'EEXIST') throw error;
-    }
+  if (found) return full;
+  const marker = path.join(slot, keyOf(full));
+  writeFileSync(marker, full, { mode: 0o600 });
+  try {
+    mkdirSync(full, { mode: 0o755 });
+  } catch (error) {
+    if (errnoOf(error) === 'EEXIST') return full;
+    rmSync(marker, { force: true });
+    if (!CANNOT_MAKE.has(errnoOf(error) ?? '')) throw error;
+    refuseOwn(full, error);
+    return undefined;
   }
   return full;
 }
 
-async function removePlaceholders(slot: string): Promise<void> {
-  const lock = await holdLocks([path.join(slot, LOCK)], 'exclusive');
-  if (!lock) return;
+function contentOf(file: string): string {
   try {
-    for (const name of await readdir(slot)) {
-      if (name === LOCK) continue;
-      const marker = path.join(slot, name);
-      await rmdir(await readFile(marker, 'utf8')).catch(() => undefined);
-      await rm(marker, { force: true });
-    }
-  } finally {
-    await lock.release();
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
   }
 }
 
+/** Whether a run of a living process holds the slot; files of dead ones are removed. */
+function isHeld(slot: string, names: readonly string[]): boolean {
+  const runs = names.filter((name) => name.startsWith(RUN)).map((name) => path.join(slot, name));
+  const dead = runs.filter((file) => !isAlive(contentOf(file)));
+  for (const file of dead) rmSync(file, { force: true });
+  return dead.length < runs.length;
+}
+
+function removeEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch {
+    // Somebody filled or removed it.
+  }
+}
+
+function giveUp(slot: string, run: string | undefined): void {
+  if (run) rmSync(path.join(slot, run), { force: true });
+  let names: string[];
+  try {
+    names = readdirSync(slot);
+  } catch {
+    return;
+  }
+  if (isHeld(slot, names)) return;
+  for (const name of names.filter((each) => !each.startsWith(RUN))) {
+    const marker = path.join(slot, name);
+    removeEmpty(contentOf(marker));
+    rmSync(marker, { force: true });
+  }
+  removeEmpty(slot);
+}
+
 /**
- * Makes every missing name an empty folder and holds it. INVARIANT: a placeholder is made only under the shared lock of
- * its folder and removed only under the exclusive one, so that no run loses it to another that ends; `rmdir` never
- * removes what somebody filled.
+ * Makes every missing name an empty folder and holds it. INVARIANT: placeholders are made and removed under one lock, and
+ * removed only when no run of a living process holds their folder; `rmdir` never removes what somebody filled.
  */
 export async function holdGuards(state: string, guards: readonly Guard[]): Promise<HeldGuards> {
-  const sorted = [...guards].sort((a, b) => (a.folder < b.folder ? -1 : 1));
-  const slots = sorted.map(({ folder }) => slotOf(state, folder));
-  for (const slot of slots) await mkdir(slot, { recursive: true, mode: 0o700 });
-  const files = slots.map((slot) => path.join(slot, LOCK));
-  const locks: HeldLocks | undefined = files.length > 0 ? await holdLocks(files, 'shared') : undefined;
-  const release = async () => {
-    await locks?.release();
-    for (const slot of slots) await removePlaceholders(slot);
-  };
+  const root = rootOf(state);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  const run = `${RUN}${crypto.randomUUID()}`;
+  const slots = guards.map(({ folder }) => path.join(root, keyOf(folder)));
+  const release = () =>
+    withBriefLock(root, () => {
+      for (const slot of slots) giveUp(slot, run);
+    });
   try {
-    const paths: string[] = [];
-    for (const [index, { folder, names }] of sorted.entries()) {
-      for (const name of names) {
-        const held = await ensure(slots[index] as string, path.join(folder, name));
-        if (held !== undefined) paths.push(held);
-      }
-    }
+    const paths = await withBriefLock(root, () =>
+      guards.flatMap(({ folder, names }, index) => {
+        const slot = slots[index] as string;
+        mkdirSync(slot, { recursive: true, mode: 0o700 });
+        writeFileSync(path.join(slot, run), thisProcess(), { mode: 0o600 });
+        return names.flatMap((name) => ensure(slot, path.join(folder, name)) ?? []);
+      }),
+    );
     return { paths, release };
   } catch (error) {
     await release();
@@ -104,7 +124,11 @@ export async function holdGuards(state: string, guards: readonly Guard[]): Promi
 
 /** Removes what runs left that ended without a chance to, for example by SIGKILL. */
 export async function sweepGuards(state: string): Promise<void> {
-  const folder = path.join(state, 'guards');
-  const slots = await readdir(folder).catch(() => []);
-  for (const slot of slots) await removePlaceholders(path.join(folder, slot));
+  const root = rootOf(state);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  await withBriefLock(root, () => {
+    const slots = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    for (const { name } of slots) giveUp(path.join(root, name), undefined);
+    clearOwners(root);
+  });
 }

@@ -1,4 +1,4 @@
-import { realpath } from 'node:fs/promises';
+import { realpathSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
@@ -20,6 +20,7 @@ import { type Bubblewrap, BWRAP, probeBubblewrap } from './bubblewrap.ts';
 import { findPlaces } from './find-places.ts';
 import { worktreeFolders } from './git-folders.ts';
 import { rememberProject } from './known-projects.ts';
+import { realPathOf } from './look-up.ts';
 import { findOuterMasks } from './outer-masks.ts';
 import { type PathRules, parsePathRules } from './path-rules.ts';
 import { privateCacheOf } from './private-cache.ts';
@@ -72,7 +73,7 @@ export type PreparedRun = {
   /** Private folder for what lives as long as a run. */
   readonly spool: string;
   /** Opens a fresh descriptor of the filter program in a file without a name. */
-  readonly openFilter: () => Promise<number>;
+  readonly openFilter: () => number;
   /** Paths of the project that match a write rule with wildcards now. */
   readonly writeRules: PathRules;
   readonly writeMatches: readonly string[];
@@ -102,7 +103,7 @@ export function supportedProfile(name: string, hardened = false): Profile {
 
 async function workingFolder(cwd: string | undefined, project: string): Promise<string> {
   if (cwd === undefined) return project;
-  const real = await realpath(path.resolve(project, cwd)).catch(() => undefined);
+  const real = realPathOf(path.resolve(project, cwd));
   if (real && isInside(real, project)) return real;
   return refuse(ERROR_CODES.badRoot, `working folder \`${cwd}\` is not a folder of the project`);
 }
@@ -117,11 +118,11 @@ async function hostFacts(request: SandboxRequest, places: Places, profile: Profi
   const isMasked = unixSockets === 'mask' && profile !== 'full-access';
   return {
     maskedSockets: isMasked ? await socketMasks(['/run', places.temp, places.cache, places.project]) : [],
-    overlays: await accountFiles(places.state, places.home),
+    overlays: accountFiles(places.state, places.home),
     privateTemp: privateTemp && profile !== 'full-access',
     ...(hardened ? { visible: await visiblePaths(await worktreeFolders(places.project)) } : {}),
     ...(privateCache ? { privateCache: await privateCacheOf(places.state, places.project) } : {}),
-    ...(profile === 'networked' ? { bridge: { node: await realpath(process.execPath), script: BRIDGE_SCRIPT } } : {}),
+    ...(profile === 'networked' ? { bridge: { node: realpathSync(process.execPath), script: BRIDGE_SCRIPT } } : {}),
   };
 }
 
@@ -133,7 +134,7 @@ async function protection(request: SandboxRequest, places: Places, profile: Prof
   const wild = [...read.wild, ...write.wild];
   const scan = await scanProject(places.project, (full) => wild.some((glob) => glob.matches(full)));
   const outer = await findOuterMasks(masks, places);
-  const own = await privatePaths(environment, places.home);
+  const own = privatePaths(environment, places.home);
   const replaced = [...(privateTemp ? [places.temp] : []), ...(privateCache ? [places.cache] : [])];
   const rules = { read, write };
   return {
@@ -172,8 +173,8 @@ export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> 
   const profile = supportedProfile(request.profile, request.hardened);
   const bubblewrap = await probeBubblewrap();
   const places = await findPlaces({ ...request, profile });
-  const { emptyFile, spool } = await stateFiles(places.state);
-  await rememberProject(places.state, places.project);
+  const { emptyFile, spool } = stateFiles(places.state);
+  rememberProject(places.state, places.project);
   const { scan, write, held } = await protection(request, places, profile);
   try {
     const { canDisableUserns, architecture } = bubblewrap;

@@ -45,7 +45,7 @@ async function repositoriesOf(
 ): Promise<string[]> {
   const { project, state } = places;
   if (profile === 'full-access') return [];
-  const others = await otherProjects(state, project, roots);
+  const others = otherProjects(state, project, roots);
   const apart = others.filter((other) => !isInside(other, project));
   const nested = (await Promise.all(apart.map((other) => scanProject(other, () => false)))).flatMap(
     ({ repositories }) => repositories,

@@ -1,9 +1,13 @@
-import { opendir, stat } from 'node:fs/promises';
+import { type Dir, opendirSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { accountUid } from './account.ts';
+import { linkStatOf, statOf } from './look-up.ts';
 import { errnoOf, refuse } from './sandbox-error.ts';
 
 const MAX_ENTRIES = 400_000;
+/** Other work of this process is let through after so many entries. */
+const ENTRIES_PER_TURN = 2_000;
 const MAX_DEPTH = 48;
 const MAX_MATCHES = 2_000;
 /** Folders that are not searched for repositories. */
@@ -18,16 +22,24 @@ export type ProjectScan = {
 
 type Walk = { entries: number; readonly repositories: string[]; readonly matches: string[] };
 
-async function refuseUnreadable(folder: string, error: unknown): Promise<void> {
-  const found = await stat(folder).catch(() => undefined);
+function refuseUnreadable(folder: string, error: unknown): void {
+  const found = statOf(folder);
   if (!found || errnoOf(error) === 'ENOENT' || found.uid !== accountUid()) return;
   refuse(ERROR_CODES.badRoot, `folder \`${folder}\` of the project cannot be read; make it readable`);
 }
 
-async function children(folder: string, walk: Walk): Promise<{ name: string; isFolder: boolean }[]> {
+/** SECURITY: a folder whose name cannot be written as text would be passed over, with the repositories in it. */
+function refuseNameless(folder: string, name: string): void {
+  if (!name.includes('\uFFFD') || linkStatOf(`${folder}/${name}`)) return;
+  refuse(ERROR_CODES.badRoot, `\`${folder}\` holds a folder whose name is not UTF-8 (\`${name}\`); rename it`);
+}
+
+function children(folder: string, walk: Walk): { name: string; isFolder: boolean }[] {
   const found: { name: string; isFolder: boolean }[] = [];
+  let opened: Dir | undefined;
   try {
-    for await (const entry of await opendir(folder, { bufferSize: 256 })) {
+    opened = opendirSync(folder, { bufferSize: 256 });
+    for (let entry = opened.readSync(); entry; entry = opened.readSync()) {
       walk.entries += 1;
       if (walk.entries > MAX_ENTRIES) {
         refuse(
@@ -35,11 +47,15 @@ async function children(folder: string, walk: Walk): Promise<{ name: string; isF
           `\`${folder}\` and its neighbours are more than ${MAX_ENTRIES} entries outside node_modules; use a smaller project`,
         );
       }
-      found.push({ name: entry.name, isFolder: entry.isDirectory() });
+      const isFolder = entry.isDirectory();
+      if (isFolder) refuseNameless(folder, entry.name);
+      found.push({ name: entry.name, isFolder });
     }
   } catch (error) {
     if (errnoOf(error) === undefined) throw error;
-    await refuseUnreadable(folder, error);
+    refuseUnreadable(folder, error);
+  } finally {
+    opened?.closeSync();
   }
   return found;
 }
@@ -56,10 +72,15 @@ export async function scanProject(
 ): Promise<ProjectScan> {
   const walk: Walk = { entries: 0, repositories: [], matches: [] };
   const waiting: { folder: string; depth: number }[] = [{ folder: project, depth: 0 }];
+  let pause = ENTRIES_PER_TURN;
   for (let next = waiting.pop(); next; next = waiting.pop()) {
     const { folder, depth } = next;
     if (depth > MAX_DEPTH) refuse(ERROR_CODES.badRoot, `folder \`${folder}\` is nested deeper than ${MAX_DEPTH}`);
-    for (const { name, isFolder } of await children(folder, walk)) {
+    if (walk.entries > pause) {
+      pause = walk.entries + ENTRIES_PER_TURN;
+      await nextTurn();
+    }
+    for (const { name, isFolder } of children(folder, walk)) {
       const full = `${folder}/${name}`;
       if (wanted(full)) walk.matches.push(full);
       if (walk.matches.length > MAX_MATCHES) {

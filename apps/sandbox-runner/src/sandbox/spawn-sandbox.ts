@@ -101,7 +101,7 @@ function stdioOf({ stdio, egress }: SpawnRequest, filter: number): StdioOptions 
 /** Starts a command in a prepared sandbox. */
 export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest): Promise<RunningSandbox> {
   const { command, egress } = request;
-  const filter = await prepared.openFilter();
+  const filter = prepared.openFilter();
   const bridged = egress !== undefined;
   const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command, { bridged })], {
     cwd: '/',
