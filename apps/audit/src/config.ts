@@ -1,5 +1,6 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
+import { readWitness } from './proofs/cosignatures.ts';
 
 /** Configuration of the audit service. */
 export const auditConfigSchema = commonConfigSchema.extend({
@@ -12,6 +13,11 @@ export const auditConfigSchema = commonConfigSchema.extend({
   listen: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
   /** Origin of the checkpoints. */
   logName: z.string().regex(/^[^\s+]{1,128}$/),
+  /** Witnesses whose cosignatures are kept, as C2SP verifier keys of type 4: `name+id+base64`. */
+  witnesses: z
+    .array(z.string().refine((text) => readWitness(text) !== undefined, 'is no witness key'))
+    .max(16)
+    .default([]),
 });
 
 export type AuditConfig = z.infer<typeof auditConfigSchema>;

@@ -25,6 +25,8 @@ import {
 import pg from 'pg';
 import type { AuditConfig } from './config.ts';
 import { connectWriter, migrate } from './db/connection.ts';
+import { readWitness } from './proofs/cosignatures.ts';
+import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
@@ -163,8 +165,21 @@ export async function startAudit(
     checkpoint: checkpointOf(sequencer.head),
     ...frozenFacts(sequencer),
   }));
+  const evidence = openEvidence({
+    url: serveUrl,
+    reader,
+    head: () => sequencer.head,
+    checkpointOf,
+    receiptIdentity: identity,
+    logIdentity,
+    logName: config.logName,
+    witnesses: config.witnesses.flatMap((text) => readWitness(text) ?? []),
+    now,
+    logger,
+  });
   const server = await serveGrpc({
     services: [
+      evidence.service,
       {
         definition: AuditService,
         implementation: auditRoutes({
@@ -192,6 +207,7 @@ export async function startAudit(
       await server.stop();
       await sequencer.drain();
       await storeCheckpoint();
+      await evidence.stop();
       await nats.close();
       await reader.end();
       await client.end();

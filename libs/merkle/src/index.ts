@@ -62,4 +62,4 @@ export {
   verifyInclusion,
 } from './tree.ts';
 export { type Bundle, type Verification, verifyBundle } from './verify-bundle.ts';
-export { MAX_PROBLEMS, type Problem } from './walk.ts';
+export { MAX_PROBLEMS, type Problem, Walk } from './walk.ts';

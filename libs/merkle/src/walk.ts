@@ -44,6 +44,11 @@ export class Walk {
     return this.#size;
   }
 
+  /** Latest time that an entry was recorded. */
+  get recordedMs(): number {
+    return this.#recordedMs;
+  }
+
   report(problem: Problem): void {
     if (this.problems.length < MAX_PROBLEMS) this.problems.push(problem);
     else this.uncounted += 1;

@@ -67,6 +67,28 @@ export {
 } from './gen/countersign/v1/call.ts';
 export { EnvelopeKind, SignedEnvelope } from './gen/countersign/v1/envelope.ts';
 export {
+  AddCosignaturesReply,
+  AddCosignaturesRequest,
+  AskReply,
+  AskRequest,
+  CheckDatabaseReport,
+  CheckDatabaseRequest,
+  DatabaseProblem,
+  EntryProof,
+  EvidenceClient,
+  type EvidenceServer,
+  EvidenceService,
+  ListCheckpointsReply,
+  ListCheckpointsRequest,
+  ProveCallReply,
+  ProveCallRequest,
+  ProveConsistencyReply,
+  ProveConsistencyRequest,
+  ProveInclusionReply,
+  ProveInclusionRequest,
+  StoredCheckpoint,
+} from './gen/countersign/v1/evidence.ts';
+export {
   GuardianClient,
   type GuardianServer,
   GuardianService,

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
+import { FACTS_MIGRATION } from './migration-facts.ts';
 import { FREEZE_MIGRATION } from './migration-freeze.ts';
 
 /** Entries in one partition: a multiple of 256, the width of a tile. */
@@ -148,6 +149,11 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0003_freeze': {
     up: async (db: Kysely<unknown>) => {
       for (const part of FREEZE_MIGRATION) await sql.raw(part).execute(db);
+    },
+  },
+  '0004_facts': {
+    up: async (db: Kysely<unknown>) => {
+      for (const part of FACTS_MIGRATION) await sql.raw(part).execute(db);
     },
   },
 };

@@ -1,0 +1,56 @@
+import type { NoteVerifier, TreeHead } from '@countersign/merkle';
+import { EvidenceService, type Identity, rawPublicKey } from '@countersign/protocol';
+import type { Logger } from '@countersign/service-kit';
+import pg from 'pg';
+import { sha256, verifyEd25519 } from '../proofs/cosignatures.ts';
+import { evidenceRoutes } from '../routes/evidence-routes.ts';
+import { FactIndex } from './fact-index.ts';
+
+/** How often the index looks whether the log has grown. */
+const FOLLOW_MS = 200;
+const POOL = 3;
+
+export type EvidenceOptions = {
+  readonly url: string;
+  readonly reader: pg.Pool;
+  readonly head: () => TreeHead;
+  readonly checkpointOf: (head: TreeHead) => string;
+  readonly receiptIdentity: Identity;
+  readonly logIdentity: Identity;
+  readonly logName: string;
+  readonly witnesses: readonly NoteVerifier[];
+  readonly now: () => number;
+  readonly logger: Logger;
+};
+
+/** What an auditor asks of a running audit service: the gRPC service, and the index behind it that follows the log. */
+export function openEvidence(options: EvidenceOptions) {
+  const { logger, logName, logIdentity, head } = options;
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: POOL,
+    options: '-c role=countersign_writer -c statement_timeout=60000 -c idle_in_transaction_session_timeout=60000',
+    application_name: 'countersign-audit-index',
+  });
+  pool.on('error', (error) => logger.warn({ err: error }, 'a connection of the index was lost'));
+  const facts = new FactIndex(pool, (error) => logger.error({ err: error }, 'the index could not follow the log'));
+  const logVerifier = { name: logName, publicKey: rawPublicKey(logIdentity.publicKey), sha256, verifyEd25519 };
+  const implementation = evidenceRoutes({
+    ...options,
+    logVerifier,
+    facts,
+    pool,
+    log: (error) => logger.error({ err: error }, 'a question failed'),
+  });
+  const timer = setInterval(() => facts.follow(head().size), FOLLOW_MS);
+  return {
+    service: { definition: EvidenceService, implementation: implementation as never },
+    facts,
+    pool,
+    stop: async () => {
+      clearInterval(timer);
+      await facts.stop();
+      await pool.end();
+    },
+  };
+}
