@@ -25,6 +25,7 @@ export {
   parseEntry,
 } from './entry.ts';
 export { formatLogProof, type LogProof, parseLogProof, verifyLogProof } from './log-proof.ts';
+export { checkStory, newStories, type Stories } from './story.ts';
 export {
   consistencyRanges,
   decodeEntryBundle,

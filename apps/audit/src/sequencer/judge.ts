@@ -30,6 +30,8 @@ const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   ...['file_review', 'journal'],
   // Who may do what: people, tokens, enrolment, partial answers, credentials.
   ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review'],
+  // Saved questions of auditors.
+  'query',
 ]);
 /** States in which a call is held by the freeze of its scope. */
 const HELD_STATES: ReadonlySet<string> = new Set(['approved', 'dispatched', 'handed_over']);

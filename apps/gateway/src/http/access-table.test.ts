@@ -36,6 +36,15 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/hosts': { roles: EVERYBODY },
   'GET /v1/events': { roles: EVERYBODY },
   'GET /v1/audit/export': { roles: ALL_QUEUES },
+  'GET /v1/audit/queries/:name': { roles: ALL_QUEUES },
+  'GET /v1/audit/saved': { roles: ALL_QUEUES },
+  'PUT /v1/audit/saved/:name': { roles: ALL_QUEUES, body: { question: 'entries' } },
+  'GET /v1/audit/calls/:id/evidence': { roles: ALL_QUEUES },
+  'GET /v1/audit/proofs/inclusion': { roles: ALL_QUEUES },
+  'GET /v1/audit/proofs/consistency': { roles: ALL_QUEUES },
+  'GET /v1/audit/check': { roles: ALL_QUEUES },
+  'GET /v1/audit/checkpoints': { roles: ALL_QUEUES },
+  'POST /v1/audit/checkpoints': { roles: ALL_QUEUES, body: { note: 'x' } },
   'POST /v1/calls/:id/decision': {
     roles: DECIDERS,
     aboutCall: true,
@@ -104,7 +113,8 @@ async function ask(
   const route = url
     .replace(':id', url.includes('/tokens/') ? `tok_${'0'.repeat(32)}` : callId)
     .replace(':subject', 'zoe')
-    .replace(':seq', '1');
+    .replace(':seq', '1')
+    .replace(':name', 'entries');
   const body = TABLE[name]?.body;
   const answer = await plane.request(method, route, {
     ...(as === undefined ? {} : { as }),

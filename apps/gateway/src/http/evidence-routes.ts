@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { type CallRecord, CallPayload, ERROR_CODES, type EntryProof, type Receipt } from '@countersign/protocol';
+import { CallPayload, type CallRecord, type EntryProof, ERROR_CODES, type Receipt } from '@countersign/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { recordAct } from '../access/admin-log.ts';
@@ -29,7 +29,10 @@ const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base6
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
 function refuse(reply: FastifyReply, { code, message }: EvidenceRefusal): FastifyReply {
-  return sendProblem(reply, { code: code === 'not_found' ? ERROR_CODES.notFound : ERROR_CODES.invalidRequest, message });
+  return sendProblem(reply, {
+    code: code === 'not_found' ? ERROR_CODES.notFound : ERROR_CODES.invalidRequest,
+    message,
+  });
 }
 
 /** Answers 403 unless the reader sees every queue: the record holds the calls of all. */
@@ -69,7 +72,13 @@ async function readArguments(gateway: Gateway, record: CallRecord, reader: strin
   return { arguments: base64(payload.arguments), salt: base64(payload.salt) };
 }
 
-type Asked = { question: string; filters: Readonly<Record<string, string>>; limit: number; cursor: string; format: string };
+type Asked = {
+  question: string;
+  filters: Readonly<Record<string, string>>;
+  limit: number;
+  cursor: string;
+  format: string;
+};
 
 async function answerQuestion(evidence: EvidenceLog, reply: FastifyReply, asked: Asked) {
   const { question, filters, limit, cursor, format } = asked;
@@ -102,7 +111,7 @@ function questionRoutes(app: Http, gateway: Gateway): void {
       if (!filters.success)
         return sendProblem(reply, { code: ERROR_CODES.invalidRequest, message: 'a filter is one text of at most 256' });
       const asked = { question: request.params.name, filters: filters.data, limit, cursor, format };
-      return answerQuestion(gateway.evidence, reply, asked);
+      return answerQuestion(gateway.audit.evidence, reply, asked);
     },
   );
 
@@ -138,7 +147,7 @@ function questionRoutes(app: Http, gateway: Gateway): void {
 }
 
 function proofRoutes(app: Http, gateway: Gateway): void {
-  const { evidence } = gateway;
+  const { evidence } = gateway.audit;
   /** Everything that proves one call. With `arguments=true` also the exact ones; that reading is an entry. */
   app.get(
     '/v1/audit/calls/:id/evidence',
@@ -215,7 +224,7 @@ function checkpointRoutes(app: Http, gateway: Gateway): void {
   /** The database compared with the tree, as NDJSON while it goes on; the last line has `finished`. */
   app.get('/v1/audit/check', { config: AUDIT }, async (request, reply) => {
     if (!mayAudit(request, reply)) return reply;
-    return reply.type('application/x-ndjson').send(Readable.from(checkLines(gateway.evidence)));
+    return reply.type('application/x-ndjson').send(Readable.from(checkLines(gateway.audit.evidence)));
   });
 
   /** Stored checkpoints, the last of each day and those that witnesses cosigned, newest first. */
@@ -224,7 +233,7 @@ function checkpointRoutes(app: Http, gateway: Gateway): void {
     { config: AUDIT, schema: { querystring: z.object({ limit: pageSchema.limit, before: sizeSchema.default(0) }) } },
     async (request, reply) => {
       if (!mayAudit(request, reply)) return reply;
-      const found = await gateway.evidence.listCheckpoints(request.query.limit, request.query.before);
+      const found = await gateway.audit.evidence.listCheckpoints(request.query.limit, request.query.before);
       if (!found.ok) return refuse(reply, found.error);
       return { checkpoints: found.value.checkpoints.map(({ size, note }) => ({ size: Number(size), note })) };
     },
@@ -236,7 +245,7 @@ function checkpointRoutes(app: Http, gateway: Gateway): void {
     { config: AUDIT, schema: { body: z.strictObject({ note: z.string().min(1).max(16_384) }) } },
     async (request, reply) => {
       if (!mayAudit(request, reply)) return reply;
-      const added = await gateway.evidence.addCosignatures(request.body.note);
+      const added = await gateway.audit.evidence.addCosignatures(request.body.note);
       return added.ok ? { witnesses: added.value.witnesses } : refuse(reply, added.error);
     },
   );

@@ -17,6 +17,7 @@ import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
 import { addChangeRoutes } from './change-routes.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
+import { addEvidenceRoutes } from './evidence-routes.ts';
 import type { Http } from './http.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
@@ -106,6 +107,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
     natsUrl: config.publicNatsUrl ?? config.natsUrl,
   });
   addStreams(app, gateway);
+  addEvidenceRoutes(app, gateway);
   addNotificationRoutes(app, { ...outside, now: gateway.now });
   if (existsSync(config.deskDir)) await app.register(fastifyStatic, { root: config.deskDir });
   await app.listen({ host: config.http.host, port: config.http.port });

@@ -10,12 +10,14 @@ import {
   ERROR_CODES,
   type ExportChunk,
   type FreezeState,
+  type GetPayloadReply,
   type ListCallsReply,
   type Receipt,
   type SetFreezeRequest,
 } from '@countersign/protocol';
 import { grpcClient } from '@countersign/service-kit';
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { EvidenceLog } from './evidence-log.ts';
 
 const DEADLINE_MS = 10_000;
 const RECONNECT_MS = 250;
@@ -44,6 +46,8 @@ export type FreezeRefusal = { readonly kind: 'not_found' | 'invalid'; readonly m
  * which is safe because entry ids make a replay answer with the first receipt.
  */
 export class AuditLog {
+  /** What auditors ask, on a line of its own. */
+  readonly evidence: EvidenceLog;
   readonly #client: AuditClient;
   readonly #inFlight = new Map<bigint, InFlight>();
   #stream: ClientDuplexStream<AppendRequest, AppendReply> | undefined;
@@ -57,6 +61,7 @@ export class AuditLog {
   constructor(address: string, count: (rpc: string) => void) {
     this.#count = count;
     this.#client = grpcClient(AuditClient, address);
+    this.evidence = new EvidenceLog(address, count);
     this.#sweep = setInterval(() => this.#expire(), 1_000);
   }
 
@@ -133,6 +138,13 @@ export class AuditLog {
     );
   }
 
+  /** Sealed arguments and result of a call; undefined when there is no such call. INVARIANT: `reader`'s reading is an entry first. */
+  getPayload(callId: string, reader: string): Promise<GetPayloadReply | undefined> {
+    return this.#read('getPayload', (done) =>
+      this.#client.getPayload({ callId, reader }, new Metadata(), this.#options(), done),
+    );
+  }
+
   /** Every leaf, then the checkpoint that covers them. */
   exportLog(): AsyncIterable<ExportChunk> {
     this.#count('export');
@@ -154,6 +166,7 @@ export class AuditLog {
     clearInterval(this.#sweep);
     this.#stream?.end();
     this.#client.close();
+    this.evidence.close();
     for (const { reject } of this.#inFlight.values()) reject(unavailable());
     this.#inFlight.clear();
   }

@@ -38,7 +38,9 @@ export class EvidenceLog {
 
   proveInclusion(indexes: readonly number[]): Answer<ProveInclusionReply> {
     const request = { logIndexes: indexes.map(BigInt) };
-    return this.#ask('proveInclusion', (done) => this.#client.proveInclusion(request, new Metadata(), deadline(), done));
+    return this.#ask('proveInclusion', (done) =>
+      this.#client.proveInclusion(request, new Metadata(), deadline(), done),
+    );
   }
 
   /** `to` 0 takes the present size. */
@@ -70,7 +72,9 @@ export class EvidenceLog {
   }
 
   addCosignatures(note: string): Answer<AddCosignaturesReply> {
-    return this.#ask('addCosignatures', (done) => this.#client.addCosignatures({ note }, new Metadata(), deadline(), done));
+    return this.#ask('addCosignatures', (done) =>
+      this.#client.addCosignatures({ note }, new Metadata(), deadline(), done),
+    );
   }
 
   /** The check of the database, as it goes on. */
