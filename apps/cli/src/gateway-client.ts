@@ -88,6 +88,10 @@ export type GatewayClient = {
   readonly exportLog: () => Answer<string>;
   /** The same as bytes, for logs of any size; ends when the gateway has sent all. */
   readonly exportStream: () => Answer<AsyncIterable<Uint8Array>>;
+  /** Any JSON answer below `/v1/audit`. */
+  readonly audit: (path: string, change?: { method: 'PUT' | 'POST'; body: object }) => Answer<unknown>;
+  /** Any text or stream below `/v1/audit`, with the cursor of the next page. */
+  readonly auditStream: (path: string) => Answer<{ readonly body: AsyncIterable<Uint8Array>; readonly next: string }>;
 };
 
 export type Decision = {
@@ -196,6 +200,14 @@ export function gatewayClient(base: string, token: string): GatewayClient {
     exportLog: async () => {
       const response = await send('GET', '/v1/audit/export');
       return response.ok ? ok(await response.text()) : err(await problemOf(response));
+    },
+    audit: async (path, change) =>
+      answered(await send(change?.method ?? 'GET', `/v1/audit/${path}`, change?.body), z.unknown()),
+    auditStream: async (path) => {
+      const response = await send('GET', `/v1/audit/${path}`, undefined, EXPORT_TIMEOUT_MS);
+      if (!response.ok) return err(await problemOf(response));
+      const body = response.body ?? new ReadableStream<Uint8Array>();
+      return ok({ body, next: response.headers.get('x-next-cursor') ?? '' });
     },
     exportStream: async () => {
       const response = await send('GET', '/v1/audit/export', undefined, EXPORT_TIMEOUT_MS);

@@ -51,6 +51,14 @@ export function localLogKey(command: Command): { readonly publicKey: string; rea
   return { publicKey: log.signKey, name: logName };
 }
 
+/** Key of this installation's audit service; undefined where there is no installation, or another log's key was named. */
+export function localAuditKey(command: Command, namedLogKey: string | undefined): string | undefined {
+  if (namedLogKey !== undefined) return undefined;
+  const data = opened(command);
+  const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
+  return roster.members.find(({ role }) => role === 'audit')?.signKey;
+}
+
 /** The value of a gateway answer; a refusal ends the command. */
 export function accepted<T>(answer: Result<T, Problem>): T {
   if (answer.ok) return answer.value;

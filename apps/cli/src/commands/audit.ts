@@ -1,16 +1,23 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { FaultError } from '@countersign/kernel';
-import type { Problem } from '@countersign/merkle';
+import type { AuditEntry, Problem } from '@countersign/merkle';
 import { type Command, Option } from 'commander';
+import { z } from 'zod';
+import { evidenceFileOf, readEvidence, strayFiles, writeEvidence } from '../bundle/evidence.ts';
 import type { LogKey } from '../bundle/log-crypto.ts';
-import { verifyFolder } from '../bundle/verify-export.ts';
+import { verifyEvidence } from '../bundle/verify-evidence.ts';
+import { CHECKPOINTS_FILE, verifyFolder } from '../bundle/verify-export.ts';
 import { type ExportFormat, FORMATS, writeExport } from '../bundle/write-export.ts';
-import { accepted, localGateway, localLogKey } from '../local-installation.ts';
+import { accepted, localAuditKey, localGateway, localLogKey } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
+import { checkOnline, readDatabaseCheck } from './audit-online.ts';
+import { addAuditQueryCommand } from './audit-query.ts';
 
+const checkpointsSchema = z.object({ checkpoints: z.array(z.object({ note: z.string() })) });
 const MAX_CHECKPOINT_FILE = 131_072;
 
-type VerifyFlags = { key?: string; logName?: string; olderCheckpoint?: string; witness: string[] };
+type VerifyFlags = { key?: string; logName?: string; olderCheckpoint?: string; witness: string[]; online?: boolean };
 
 function readCheckpoint(file: string): string {
   try {
@@ -43,33 +50,105 @@ const place = ({ index, until }: Problem): string => {
   return until !== undefined && until > index + 1 ? `entries ${index} to ${until - 1}` : `entry ${index}`;
 };
 
-/** One line for a problem. SECURITY: what a file says may hold control characters; a terminal must not act on them. */
-export const problemLine = (problem: Problem): string =>
-  `${place(problem)}: ${problem.code}: ${problem.message}`.replace(
+/** SECURITY: what a file says may hold control characters; a terminal must not act on them. */
+export const plainText = (text: string): string =>
+  text.replace(
     /[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]/gu,
     (char) => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
   );
 
+/** One line for a problem. */
+export const problemLine = (problem: Problem): string =>
+  plainText(`${place(problem)}: ${problem.code}: ${problem.message}`);
+
+const entryLine = ({ index, type, recorded_ms: ms, decision, approver, detail, host }: AuditEntry): string => {
+  const facts = [decision?.effect, decision?.decided_by, approver?.subject, host, detail?.state, detail?.reason];
+  const told = facts.filter((fact) => typeof fact === 'string' && fact !== '').join(', ');
+  return `${String(index).padStart(8)}  ${new Date(ms).toISOString()}  ${type}${told === '' ? '' : `: ${told}`}`;
+};
+
 const collect = (value: string, before: string[]): string[] => [...before, value];
 
-function verify(folder: string, flags: VerifyFlags, command: Command): void {
+type Checked = {
+  readonly problems: readonly Problem[];
+  readonly more: number;
+  readonly lines: readonly string[];
+  readonly value: object;
+  /** A whole log that was verified. */
+  readonly copy?: { readonly size: number; readonly root: Uint8Array };
+};
+
+function verifyLog(folder: string, flags: VerifyFlags, log: LogKey): Checked {
   const { olderCheckpoint, witness } = flags;
-  const { root, ...result } = verifyFolder(folder, trustedLog(command, flags), {
+  const { root, ...result } = verifyFolder(folder, log, {
     witnesses: witness,
     ...(olderCheckpoint === undefined ? {} : { olderCheckpoint: readCheckpoint(olderCheckpoint) }),
   });
   const { problems, moreProblems, entries, openCalls, witnessed } = result;
   const lines = [
-    ...problems.map(problemLine),
-    ...(moreProblems > 0 ? [`and ${moreProblems} more`] : []),
     ...witnessed.map(({ name, seconds }) => `cosigned by ${name} at ${new Date(seconds * 1000).toISOString()}`),
     `${entries} entries, ${openCalls.length} calls open, ${problems.length + moreProblems} problems`,
   ];
-  print(command, { ...result, root: Buffer.from(root).toString('hex') }, lines.join('\n'));
+  const value = { ...result, root: Buffer.from(root).toString('hex') };
+  return { problems, more: moreProblems, lines, value, copy: { size: entries, root } };
+}
+
+function verifyCall(file: string, log: LogKey, auditKey: string | undefined): Checked {
+  const evidence = readEvidence(file);
+  if (!evidence) {
+    const problem = { index: null, code: 'malformed_evidence', message: 'not evidence of a call' };
+    return { problems: [problem], more: 0, lines: ['1 problem'], value: { problems: [problem] } };
+  }
+  const { problems: found, entries, isClosed } = verifyEvidence(evidence, log, auditKey);
+  const stray = strayFiles(file, evidence).map((name) => ({
+    index: null,
+    code: 'stray_file',
+    message: `\`entries/${name}\` is not what the evidence says`,
+  }));
+  const problems = [...found, ...stray];
+  const lines = [
+    ...entries.map((entry) => entryLine(entry)),
+    `call ${evidence.call}: ${entries.length} entries, ${isClosed ? 'ended' : 'open'}, ${problems.length} problems`,
+  ];
+  return { problems, more: 0, lines, value: { call: evidence.call, isClosed, problems, entries } };
+}
+
+async function verify(place: string, flags: VerifyFlags, command: Command): Promise<void> {
+  const log = trustedLog(command, flags);
+  const file = evidenceFileOf(place);
+  const checked = file ? verifyCall(file, log, localAuditKey(command, flags.key)) : verifyLog(place, flags, log);
+  const online = flags.online && checked.copy ? await checkOnline(command, checked.copy, log) : [];
+  const problems = [...checked.problems, ...online];
+  const lines = [
+    ...problems.map(problemLine),
+    ...(checked.more > 0 ? [`and ${checked.more} more`] : []),
+    ...checked.lines.map(plainText),
+    ...(flags.online ? [`database: ${online.length} problems`] : []),
+  ];
+  print(command, { ...checked.value, problems }, lines.join('\n'));
   process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.refused;
 }
 
-/** `countersign audit export | verify`. Verify ends with 0 clean, 1 problems, 2 bundle or key missing. */
+/** Writes the stored checkpoints beside the export, oldest first; they narrow down where a later fault is. */
+async function keepCheckpoints(command: Command, folder: string, entries: number): Promise<void> {
+  const path = `checkpoints?limit=1000&before=${entries + 1}`;
+  const { checkpoints } = checkpointsSchema.parse(accepted(await localGateway(command, 'local-auditor').audit(path)));
+  const lines = checkpoints.reverse().map(({ note }) => `${JSON.stringify({ checkpoint: note })}\n`);
+  writeFileSync(join(folder, CHECKPOINTS_FILE), lines.join(''));
+}
+
+type ProveFlags = { out?: string; withArguments?: boolean };
+
+async function prove(call: string, { out, withArguments }: ProveFlags, command: Command): Promise<void> {
+  const folder = out ?? `evidence-${call}`;
+  if (evidenceFileOf(folder))
+    throw new RefusedError(`\`${folder}\` holds evidence already`, 'countersign.cli.folder_taken', EXIT.usage);
+  const path = `calls/${encodeURIComponent(call)}/evidence${withArguments ? '?arguments=true' : ''}`;
+  const written = writeEvidence(folder, accepted(await localGateway(command, 'local-auditor').audit(path)));
+  print(command, { folder, ...written }, `wrote ${written.entries} entries with proofs to ${folder}`);
+}
+
+/** `countersign audit export | verify | prove | fsck | query`. Verify ends with 0 clean, 1 problems, 2 bundle or key missing. */
 export function addAuditCommand(program: Command): void {
   const audit = program.command('audit').description('the record');
   audit
@@ -80,6 +159,7 @@ export function addAuditCommand(program: Command): void {
     .action(async ({ out, format }: { out: string; format: ExportFormat }, command: Command) => {
       const stream = accepted(await localGateway(command, 'local-auditor').exportStream());
       const written = await writeExport(out, stream, format, localLogKey(command));
+      await keepCheckpoints(command, out, written.entries);
       print(command, { folder: out, ...written }, `wrote ${written.entries} entries to ${out}`);
     });
   audit
@@ -89,5 +169,26 @@ export function addAuditCommand(program: Command): void {
     .option('--log-name <name>', "the log's name")
     .option('--older-checkpoint <file>', 'a checkpoint kept from earlier; the log must extend it')
     .option('--witness <vkey>', 'a witness that must have cosigned (name+id+base64); repeatable', collect, [])
+    .option('--online', 'also compare the database of the running installation with the tree and with this copy')
     .action(verify);
+  audit
+    .command('prove <call>')
+    .description('write the evidence of one call; `audit verify` checks it anywhere')
+    .option('--out <folder>', 'folder for the evidence (default: evidence-<call>)')
+    .option('--with-arguments', 'also the exact arguments; this reading becomes an entry')
+    .action(prove);
+  audit
+    .command('fsck')
+    .description('compare the database of the running installation with the tree')
+    .action(async (_flags: object, command: Command) => {
+      const { problems, entries, more } = await readDatabaseCheck(command);
+      const lines = [...problems.map(problemLine), ...(more > 0 ? [`and ${more} more`] : [])];
+      print(
+        command,
+        { entries, problems },
+        [...lines, `${entries} entries, ${problems.length + more} problems`].join('\n'),
+      );
+      process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.refused;
+    });
+  addAuditQueryCommand(audit);
 }
