@@ -139,6 +139,16 @@ function lines(of: readonly Uint8Array[], note: string): string {
   return folder;
 }
 
+/** The clean log as lines, changed. */
+function editedLines(change: (text: string[]) => void): string {
+  const folder = lines(leaves, checkpoint);
+  const file = path.join(folder, 'log.ndjson');
+  const text = readFileSync(file, 'utf8').split('\n');
+  change(text);
+  writeFileSync(file, text.join('\n'));
+  return folder;
+}
+
 const replaced = (index: number, change: (text: string) => string): Uint8Array[] =>
   leaves.with(index, new TextEncoder().encode(change(Buffer.from(leaves[index] ?? []).toString())));
 
@@ -426,61 +436,28 @@ const TAMPERINGS: readonly [string, () => string[], () => string[]][] = [
     () => ['not_canonical@3', 'changed@3'],
   ],
   [
-    'a raw newline, U+2028 and NUL in a line',
-    () => {
-      const folder = lines(leaves, checkpoint);
-      const file = path.join(folder, 'log.ndjson');
-      const text = readFileSync(file, 'utf8').split('\n');
-      text[3] = `\u2028\0${text[3]}`;
-      writeFileSync(file, text.join('\n'));
-      return found(folder);
-    },
+    'U+2028 and NUL in a line',
+    () => found(editedLines((text) => text.splice(3, 1, `\u2028\0${text[3]}`))),
     () => ['not_json@3'],
   ],
   [
     'a line of ten megabytes',
-    () => {
-      const folder = lines(leaves, checkpoint);
-      const file = path.join(folder, 'log.ndjson');
-      const text = readFileSync(file, 'utf8').split('\n');
-      text[3] = 'x'.repeat(10_000_000);
-      writeFileSync(file, text.join('\n'));
-      return found(folder);
-    },
+    () => found(editedLines((text) => text.splice(3, 1, 'x'.repeat(10_000_000)))),
     () => ['too_large@3'],
   ],
   [
     'a line that is split in two',
-    () => {
-      const folder = lines(leaves, checkpoint);
-      const file = path.join(folder, 'log.ndjson');
-      const text = readFileSync(file, 'utf8').split('\n');
-      text[3] = `${text[3]?.slice(0, 90)}\n${text[3]?.slice(90)}`;
-      writeFileSync(file, text.join('\n'));
-      return found(folder);
-    },
+    () => found(editedLines((text) => text.splice(3, 1, text[3]?.slice(0, 90) ?? '', text[3]?.slice(90) ?? ''))),
     () => ['not_json@3', `size@${size()}`],
   ],
   [
     'a checkpoint line in the middle',
-    () => {
-      const folder = lines(leaves, checkpoint);
-      const file = path.join(folder, 'log.ndjson');
-      const text = readFileSync(file, 'utf8').split('\n');
-      text.splice(3, 0, JSON.stringify({ checkpoint: signed(leaves.slice(0, 3)) }));
-      writeFileSync(file, text.join('\n'));
-      return found(folder);
-    },
+    () => found(editedLines((text) => text.splice(3, 0, JSON.stringify({ checkpoint: signed(leaves.slice(0, 3)) })))),
     () => ['bad_field@3'],
   ],
   [
     'the checkpoint line removed',
-    () => {
-      const folder = lines(leaves, checkpoint);
-      const file = path.join(folder, 'log.ndjson');
-      writeFileSync(file, readFileSync(file, 'utf8').split('\n').slice(0, -2).join('\n'));
-      return found(folder);
-    },
+    () => found(editedLines((text) => text.splice(-2, 2))),
     () => ['malformed_note@null'],
   ],
 ];
