@@ -46,6 +46,7 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
     ancestorSessionIds: record.ancestorSessionIds,
     callDigest: record.callDigest,
     expiresAtMs: record.orderExpiresAtMs,
+    createdAtMs: record.orderExpiresAtMs - BigInt(ORDER_VALID_MS),
     sealedPayload: await sealTo(host.seal_key, payload, record.orderId),
     receipt,
     traceparent: record.traceparent,

@@ -39,11 +39,11 @@ async function tailOf(gateway: Gateway, record: CallRecord, maxLines: number) {
 const dataOf = ({ number, stdout, stderr, droppedBytes }: LivePiece): string =>
   JSON.stringify({ number, stdout: masked(stdout), stderr: masked(stderr), droppedBytes });
 
-/**
- * `GET /v1/calls/{id}/output`: server-sent events while the call runs: `tail` with what came before, `output` for each piece,
- * `end` when the call has ended. Masked by line; bytes that are no text are shown as `\xHH`.
- */
 function outputRoute(app: Http, gateway: Gateway): void {
+  /**
+   * Output of a call while it runs, as server-sent events: `tail` with what came before, `output` for each piece, `end` when
+   * the call has ended. Masked by line; bytes that are no text are shown as `\xHH`.
+   */
   app.get(
     '/v1/calls/:id/output',
     { config: { access: ACCESS.read }, schema: { params: callId } },

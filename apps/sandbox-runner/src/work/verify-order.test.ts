@@ -122,6 +122,13 @@ test.each<[string, string, OrderCheck]>([
     'journal_younger/interrupted',
     check(build(), { journal: { createdAtMs: NOW + 1, knowsOrder: false } }),
   ],
+  [
+    'a repetition of an order that is older than the journal',
+    'journal_younger/interrupted',
+    check(build({ order: { createdAtMs: BigInt(NOW - 2) } }), {
+      journal: { createdAtMs: NOW - 1, knowsOrder: false },
+    }),
+  ],
   ['no receipt', 'receipt_missing/refused', check(noReceipt)],
   ['a receipt for another order', 'receipt_other_order/refused', check(build({ receipt: { orderId: 'ord_2' } }))],
   ['a receipt for another call', 'receipt_other_call/refused', check(build({ receipt: { callId: 'call_2' } }))],

@@ -117,9 +117,14 @@ function checkForm({ order, host }: OrderCheck): OrderRefusal | undefined {
   return undefined;
 }
 
-function checkJournal({ envelope, journal }: OrderCheck): OrderRefusal | undefined {
+/** SECURITY: a repetition is a new envelope, so that its age says nothing of when the order first went out. */
+const issuedAtMs = ({ envelope, order }: OrderCheck): number =>
+  Math.min(envelope.issuedAtMs, Number(order.createdAtMs) || envelope.issuedAtMs);
+
+function checkJournal(check: OrderCheck): OrderRefusal | undefined {
+  const { journal } = check;
   if (journal.knowsOrder) return refusal('replayed', 'repeat', ERROR_CODES.orderReplayed, 'order was taken before');
-  if (envelope.issuedAtMs < journal.createdAtMs) {
+  if (issuedAtMs(check) < journal.createdAtMs) {
     const message = 'order is older than the journal of this host; whether it ran is unknown';
     return refusal('journal_younger', 'interrupted', ERROR_CODES.interrupted, message);
   }
