@@ -9,6 +9,11 @@ const providerSchema = z.strictObject({
   baseUrl: z.url({ protocol: /^https?$/ }),
   /** File that holds the key and nothing else; readable by its owner only. */
   apiKeyFile: z.string().min(1).optional(),
+  /** Environment variable that holds the key, instead of a file. */
+  apiKeyVariable: z
+    .string()
+    .regex(/^[A-Z][A-Z0-9_]{0,127}$/)
+    .optional(),
   /** Models that may review, by exact name. */
   models: z.array(name).min(1).max(100),
   /** `stream_only`: the endpoint refuses requests that do not stream, so it cannot review. */
@@ -46,8 +51,20 @@ export const guardianConfigSchema = z.strictObject({
   /** Every approval needs a second review of agent, role and task; a request can only switch this on. */
   identityJudge: z.boolean().default(false),
   limits: limitsSchema.prefault({}),
+  /** File in which spent budgets outlive the service; absent: they start anew with it. */
+  stateFile: z.string().min(1).optional(),
 });
 
 export type GuardianConfig = z.output<typeof guardianConfigSchema>;
 export type ProviderConfig = z.output<typeof providerSchema>;
 export type Limits = z.output<typeof limitsSchema>;
+
+/** Keys that the environment holds, by provider. SECURITY: read here once; nothing logs or repeats them. */
+export function keysOfEnvironment(config: GuardianConfig, environment = process.env): ReadonlyMap<string, string> {
+  return new Map(
+    config.providers.flatMap(({ name: provider, apiKeyVariable }): [string, string][] => {
+      const key = apiKeyVariable === undefined ? undefined : environment[apiKeyVariable];
+      return key === undefined ? [] : [[provider, key]];
+    }),
+  );
+}

@@ -1,6 +1,11 @@
 import { loadConfig, runService } from '@countersign/service-kit';
-import { guardianConfigSchema } from './config.ts';
+import { guardianConfigSchema, keysOfEnvironment } from './config.ts';
 import { startGuardian } from './service.ts';
 
 const config = loadConfig(guardianConfigSchema);
-await runService({ name: 'guardian', logLevel: config.logLevel, start: (logger) => startGuardian(config, logger) });
+const keys = keysOfEnvironment(config);
+await runService({
+  name: 'guardian',
+  logLevel: config.logLevel,
+  start: (logger) => startGuardian(config, logger, keys),
+});

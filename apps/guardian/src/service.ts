@@ -23,8 +23,9 @@ function announceModels(config: GuardianConfig, reviewer: Reviewer, logger: Logg
 export async function startGuardian(
   config: GuardianConfig,
   logger: Logger = createLogger({ name: 'guardian', level: config.logLevel }),
+  keys: ReadonlyMap<string, string> = new Map(),
 ): Promise<RunningService & { readonly port: number }> {
-  const reviewer = new Reviewer(config);
+  const reviewer = new Reviewer(config, keys);
   announceModels(config, reviewer, logger);
   const implementation: GuardianServer = {
     review: reviewRoute(reviewer, logger),

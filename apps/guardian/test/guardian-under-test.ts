@@ -49,6 +49,7 @@ export async function guardianUnderTest(options: {
   provider?: object;
   config?: object;
   keyMode?: number;
+  keys?: ReadonlyMap<string, string>;
 }): Promise<GuardianUnderTest> {
   const kind = options.kind ?? 'openai';
   const folder = mkdtempSync(path.join(tmpdir(), 'guardian-'));
@@ -79,7 +80,7 @@ export async function guardianUnderTest(options: {
     deadlineMs: 5_000,
     ...options.config,
   });
-  const guardian = await startGuardian(config, pino({ level: 'trace' }, sink));
+  const guardian = await startGuardian(config, pino({ level: 'trace' }, sink), options.keys);
   const address = `127.0.0.1:${guardian.port}`;
   const client = grpcClient(GuardianClient, address);
   return {

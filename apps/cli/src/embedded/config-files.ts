@@ -74,7 +74,12 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       listen: { host: LOOPBACK, port: ports.audit },
       logName: logNameOf(data),
     },
-    guardian: { ...guardian, logLevel: 'info', listen: { host: LOOPBACK, port: ports.guardian } },
+    guardian: {
+      ...guardian,
+      stateFile: path.join(data.private, 'guardian-state.json'),
+      logLevel: 'info',
+      listen: { host: LOOPBACK, port: ports.guardian },
+    },
     gateway: gateway('gateway', ports.http),
     'gateway-2': gateway('gateway-2', ports.http2),
     runner: {

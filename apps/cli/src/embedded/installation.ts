@@ -12,6 +12,7 @@ import { type NatsUser, natsServerConfig } from './nats-config.ts';
 import { stopOrphans } from './orphans.ts';
 import { databaseUrl, postgresSpec, preparePostgres } from './postgres-process.ts';
 import { writePrivateFile } from './private-file.ts';
+import { keyVariables, readSettings } from './settings.ts';
 import { createSupervisor, type ServiceSpec, type Supervisor } from './supervisor.ts';
 
 /** A running embedded installation. */
@@ -109,6 +110,16 @@ function serviceSpec(
   };
 }
 
+/** The Guardian with the keys that its settings name; no other service gets them. */
+function guardianSpec(data: DataFolder, config: string, isReady: ServiceSpec['isReady']): ServiceSpec {
+  const spec = serviceSpec(data, 'guardian', config, isReady);
+  const keys = keyVariables(readSettings(data)).flatMap((name): [string, string][] => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  return { ...spec, env: { ...Object.fromEntries(keys), ...spec.env } };
+}
+
 async function startServices(
   supervisor: Supervisor,
   data: DataFolder,
@@ -129,7 +140,7 @@ async function startServices(
     postgresSpec(data, ports.postgres),
     natsSpec(data, keys, ports.nats),
     serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit), mains.audit),
-    serviceSpec(data, 'guardian', configs.guardian, grpcReady(ports.guardian)),
+    guardianSpec(data, configs.guardian, grpcReady(ports.guardian)),
     serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady(), mains.gateway),
     ...(gateways === 2
       ? [serviceSpec(data, 'gateway-2', configs['gateway-2'], () => secondClient('local-operator').isReady())]

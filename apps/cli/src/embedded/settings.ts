@@ -39,3 +39,12 @@ export function readSettings(data: DataFolder): Settings {
   const wrong = parsed.error.issues.map(({ message, path: at }) => `${at.join('.') || 'top level'}: ${message}`);
   throw refused(`\`${file}\`: ${wrong.join('; ').toLowerCase()}`);
 }
+
+/** Environment variables that hold keys of the Guardian's providers; only the Guardian gets them. */
+export function keyVariables({ guardian }: Settings): readonly string[] {
+  const providers: unknown = guardian?.providers;
+  if (!Array.isArray(providers)) return [];
+  return providers.flatMap((provider: { apiKeyVariable?: unknown } | null) =>
+    typeof provider?.apiKeyVariable === 'string' ? [provider.apiKeyVariable] : [],
+  );
+}

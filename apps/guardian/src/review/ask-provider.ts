@@ -14,6 +14,7 @@ export type Asking = {
   readonly budget: RequestBudget;
   readonly tries: number;
   readonly sessionId: string;
+  readonly advisory: boolean;
   readonly model: string;
   readonly prompt: Prompt;
   /** Aborts at `deadlineAtMs`, or before when the caller left. */
@@ -39,7 +40,7 @@ async function tryOnce(asking: Asking): Promise<Result<Completion, ProviderFault
   const { provider, breaker, budget, signal } = asking;
   if (!breaker.admit(Date.now()))
     return err(unavailable(`provider \`${provider.name}\` is left alone after repeated faults`));
-  const spent = budget.spend(asking.sessionId, Date.now());
+  const spent = budget.spend(asking.sessionId, Date.now(), asking.advisory);
   if (spent !== undefined) {
     breaker.report('neutral', Date.now());
     return err(unavailable(spent));

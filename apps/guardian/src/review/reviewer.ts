@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { ReviewReply, type ReviewRequest } from '@countersign/protocol';
 import type { GuardianConfig } from '../config.ts';
+import { BudgetFile } from '../limits/budget-file.ts';
 import { CircuitBreaker } from '../limits/circuit-breaker.ts';
 import { DenialStreaks } from '../limits/denial-streaks.ts';
 import { RequestBudget } from '../limits/request-budget.ts';
@@ -71,16 +72,20 @@ export class Reviewer {
   readonly #budget: RequestBudget;
   readonly #streaks: DenialStreaks;
 
-  constructor(config: GuardianConfig) {
+  /** `keys`: keys that the environment holds, by provider. Throws a FaultError for a budget file that cannot be read. */
+  constructor(config: GuardianConfig, keys: ReadonlyMap<string, string> = new Map()) {
     this.#config = config;
     this.#endpoints = new Map(
       config.providers.map((entry) => [
         entry.name,
-        { provider: openProvider(entry), breaker: new CircuitBreaker(config.limits) },
+        { provider: openProvider(entry, keys.get(entry.name)), breaker: new CircuitBreaker(config.limits) },
       ]),
     );
     this.#slots = new Slots(config.limits.concurrent, config.limits.waiting);
-    this.#budget = new RequestBudget(config.limits);
+    this.#budget = new RequestBudget(
+      config.limits,
+      config.stateFile === undefined ? undefined : new BudgetFile(config.stateFile),
+    );
     this.#streaks = new DenialStreaks(config.limits.denialsInRow);
   }
 
@@ -125,7 +130,7 @@ export class Reviewer {
     const endpoint = this.#endpoints.get(check.provider);
     if (check.problem !== undefined || !endpoint)
       return failed('misconfigured', check.problem ?? 'no provider is configured');
-    if (this.#streaks.paused(request.sessionId)) {
+    if (!request.advisory && this.#streaks.paused(request.sessionId)) {
       const reason = 'reviews of this session are paused after repeated denials; a person must look';
       return { ...failed('unavailable', reason), callHuman: true };
     }
@@ -141,7 +146,7 @@ export class Reviewer {
       const first = await ask('call');
       const second = this.#config.identityJudge || request.identityJudge;
       const answer = first.approve && second ? await ask('identity') : first;
-      return this.#noted(request.sessionId, answer);
+      return request.advisory ? answer : this.#noted(request.sessionId, answer);
     } finally {
       place();
     }
@@ -176,6 +181,7 @@ export class Reviewer {
       budget: this.#budget,
       tries: this.#config.tries,
       sessionId: request.sessionId,
+      advisory: request.advisory,
       model: review.model,
       prompt,
       signal: review.signal,

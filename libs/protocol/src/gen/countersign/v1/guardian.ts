@@ -44,6 +44,8 @@ export interface ReviewRequest {
   sessionChain: string[];
   /** Asks for the second review of agent, role and task. */
   identityJudge: boolean;
+  /** An opinion on a call that a person decides: it counts in no row of denials and leaves half of the hourly budget. */
+  advisory: boolean;
 }
 
 export interface ReviewReply {
@@ -107,6 +109,7 @@ function createBaseReviewRequest(): ReviewRequest {
     inspection: "",
     sessionChain: [],
     identityJudge: false,
+    advisory: false,
   };
 }
 
@@ -162,6 +165,9 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     }
     if (message.identityJudge !== false) {
       writer.uint32(136).bool(message.identityJudge);
+    }
+    if (message.advisory !== false) {
+      writer.uint32(144).bool(message.advisory);
     }
     return writer;
   },
@@ -315,6 +321,14 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
             message.identityJudge = reader.bool();
             continue;
           }
+          case 18: {
+            if (tag !== 144) {
+              break;
+            }
+
+            message.advisory = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -378,6 +392,7 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
         : isSet(object.identity_judge)
         ? globalThis.Boolean(object.identity_judge)
         : false,
+      advisory: isSet(object.advisory) ? globalThis.Boolean(object.advisory) : false,
     };
   },
 
@@ -434,6 +449,9 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     if (message.identityJudge !== false) {
       obj.identityJudge = message.identityJudge;
     }
+    if (message.advisory !== false) {
+      obj.advisory = message.advisory;
+    }
     return obj;
   },
 
@@ -459,6 +477,7 @@ export const ReviewRequest: MessageFns<ReviewRequest> = {
     message.inspection = object.inspection ?? "";
     message.sessionChain = object.sessionChain?.map((e) => e) || [];
     message.identityJudge = object.identityJudge ?? false;
+    message.advisory = object.advisory ?? false;
     return message;
   },
 };
