@@ -31,6 +31,8 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   tokens: z.array(tokenSchema).max(1_000),
   /** Identity provider; absent: one-time links and tokens only. */
   oidc: oidcSchema.optional(),
+  /** File of the managed layer, watched; takes the place of `policy`. */
+  policyFile: z.string().min(1).optional(),
   policy: z.object({
     permissions: z.record(z.string(), z.unknown()),
     ceilings: z.record(z.string(), z.unknown()),

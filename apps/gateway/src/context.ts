@@ -11,7 +11,7 @@ import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import type { GrantLedger } from './grants/grant-ledger.ts';
 import type { Metrics } from './metrics.ts';
-import type { PolicyDesk } from './policy-desk.ts';
+import type { PolicyDesk } from './policy/policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
 import type { Sessions } from './record/sessions.ts';

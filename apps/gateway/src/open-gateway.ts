@@ -15,7 +15,8 @@ import { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import { GrantLedger } from './grants/grant-ledger.ts';
 import { Metrics } from './metrics.ts';
-import { PolicyDesk } from './policy-desk.ts';
+import { PolicyDesk } from './policy/policy-desk.ts';
+import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
 import { Sessions } from './record/sessions.ts';
@@ -29,7 +30,7 @@ export async function openGateway(
   logger: Logger,
   { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
 ): Promise<Gateway> {
-  const policy = new PolicyDesk(config.policy);
+  const policy = new PolicyDesk(config.policyFile === undefined ? config.policy : readPolicyFile(config.policyFile));
   const identity = await loadIdentity(config.identityFile);
   const control = await loadIdentity(config.controlIdentityFile);
   const roster = loadRoster(config.rosterFile, config.rootKey);
@@ -79,9 +80,15 @@ export async function openGateway(
     now,
     atStep,
     startedMs: now(),
-    queues: policy.queues,
-    hardened: policy.hardened,
-    blockPrivateNetwork: policy.blockPrivateNetwork,
+    get queues() {
+      return policy.current.queues;
+    },
+    get hardened() {
+      return policy.current.hardened;
+    },
+    get blockPrivateNetwork() {
+      return policy.current.blockPrivateNetwork;
+    },
     logger,
   };
 }

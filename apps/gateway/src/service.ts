@@ -2,6 +2,7 @@ import { consumers, STREAMS } from '@countersign/protocol';
 import type { Logger, RunningService } from '@countersign/service-kit';
 import { startPullLoop } from './broker/pull-loop.ts';
 import { takeOutcome } from './calls/outcome.ts';
+import { redecideAll } from './calls/redecide.ts';
 import { RESEND_MS, sweepCalls } from './calls/sweep.ts';
 import { takeMessage } from './calls/take-message.ts';
 import type { GatewayConfig } from './config.ts';
@@ -10,6 +11,8 @@ import { confirmFreezes, refreshFreeze } from './freeze/change-freeze.ts';
 import { type HttpServer, startHttp } from './http/server.ts';
 import { startNotifying } from './notify/start-notifying.ts';
 import { type GatewayDependencies, openGateway } from './open-gateway.ts';
+import { readPolicyFile, watchPolicyFile } from './policy/policy-file.ts';
+import { adoptConfigured, refreshPolicy } from './policy/publish-policy.ts';
 
 const CONFIRM_MS = 1_000;
 const SWEEP_MS = 5_000;
@@ -36,6 +39,24 @@ function startSweep(gateway: Gateway): { stop: () => Promise<void> } {
       await round;
     },
   };
+}
+
+/** Keeps to the recorded policy, and publishes what a watched file holds; a bad file is told and changes nothing. */
+async function followPolicy(gateway: Gateway, config: GatewayConfig): Promise<() => void> {
+  const { policyFile } = config;
+  await adoptConfigured(gateway, gateway.policy.current.config, policyFile === undefined ? 'config' : 'file');
+  gateway.broker.bus.on('policy', () => {
+    refreshPolicy(gateway).catch((error: unknown) =>
+      gateway.logger.warn({ err: error }, 'policy is not refreshed yet'),
+    );
+  });
+  if (policyFile === undefined) return () => undefined;
+  return watchPolicyFile(policyFile, () => {
+    const publish = async () => adoptConfigured(gateway, readPolicyFile(policyFile), 'file');
+    publish()
+      .then(() => redecideAll(gateway))
+      .catch((error: unknown) => gateway.logger.error({ err: error, file: policyFile }, 'policy file is refused'));
+  });
 }
 
 /** Records the hosts' confirmations of freezes as they come. */
@@ -71,6 +92,7 @@ export async function startGateway(
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
   gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
+  const unwatch = await followPolicy(gateway, config);
   const confirming = startConfirming(gateway);
   const sweep = startSweep(gateway);
   const outside = await startNotifying(config, gateway);
@@ -83,6 +105,7 @@ export async function startGateway(
       await http.stop();
       await outside.stop();
       await Promise.all(loops.map((running) => running.stop()));
+      unwatch();
       clearInterval(confirming);
       await sweep.stop();
       gateway.grants.stop();

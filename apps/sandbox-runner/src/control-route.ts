@@ -10,6 +10,8 @@ export type ControlOptions = {
   readonly isGateway: (issuer: string) => boolean;
   readonly clock: Clock;
   readonly stop: (orderId: string, callId: string, reason: string) => void;
+  /** An order must not start; what runs goes on. */
+  readonly revoke: (orderId: string, callId: string, reason: string) => void;
   /** A running command goes on without its call waiting. */
   readonly background: (orderId: string, callId: string) => void;
   /** A turn, or with `all` a session, has ended. */
@@ -24,9 +26,10 @@ export type ControlOptions = {
 type Handler = (control: Control) => void;
 
 function handlersOf(options: ControlOptions): Readonly<Record<string, Handler>> {
-  const { stop, background, endSession, recorded, freeze } = options;
+  const { stop, revoke, background, endSession, recorded, freeze } = options;
   return {
     stop: ({ orderId, callId, reason }) => stop(orderId, callId, reason),
+    revoke: ({ orderId, callId, reason }) => revoke(orderId, callId, reason),
     background: ({ orderId, callId }) => background(orderId, callId),
     end_turn: ({ sessionId, reason }) => endSession(sessionId, reason || 'the turn ended', false),
     end_session: ({ sessionId, reason }) => endSession(sessionId, reason || 'the session was deleted', true),

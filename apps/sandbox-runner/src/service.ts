@@ -105,6 +105,7 @@ function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnT
     ...parts,
     host,
     stop: (orderId, callId, reason) => orders.stop(orderId, callId, reason),
+    revoke: (orderId, callId, reason) => orders.revoke(orderId, callId, reason),
     background: (orderId, callId) => orders.sendToBackground(orderId, callId, maxBackground),
     endSession: (sessionId, reason, all) => orders.endSession(sessionId, reason, all),
     recorded: (orderId, state) => outbox.acknowledge(orderId, state),

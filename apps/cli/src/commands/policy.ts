@@ -2,6 +2,7 @@ import { type Call, explain, factsOf, runCases } from '@countersign/policy';
 import type { Command } from 'commander';
 import { EXIT, print, RefusedError } from '../output.ts';
 import { readInput, readPolicyFile, readPolicySet } from './policy-input.ts';
+import { addPolicyPublishCommands } from './policy-publish.ts';
 import { addSimulateCommand } from './policy-simulate.ts';
 
 function addEval(policy: Command): void {
@@ -98,8 +99,8 @@ function addTest(policy: Command): void {
     });
 }
 
-/** `countersign policy eval | explain | test | simulate`. */
+/** `countersign policy eval | explain | test | simulate | publish | show`. */
 export function addPolicyCommand(program: Command): void {
   const policy = program.command('policy').description('the decision engine');
-  for (const add of [addEval, addExplain, addTest, addSimulateCommand]) add(policy);
+  for (const add of [addEval, addExplain, addTest, addSimulateCommand, addPolicyPublishCommands]) add(policy);
 }

@@ -45,6 +45,11 @@ export class Hosts {
     this.#confirmed.set(id, epoch);
   }
 
+  /** The newest heartbeat of a host, however old. */
+  last(id: string): Heartbeat | undefined {
+    return this.#states.get(id)?.heartbeat;
+  }
+
   /** The newest heartbeat of a host that is not away. */
   present(id: string, nowMs: number): Heartbeat | undefined {
     const state = this.#states.get(id);

@@ -5,11 +5,13 @@ import { refreshFreeze } from '../freeze/change-freeze.ts';
 import { grantBounds, grantCreated, newGrant } from '../grants/give-grant.ts';
 import type { LiveGrant, Narrowing } from '../grants/grant.ts';
 import { maskText } from '../masking.ts';
+import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
 import { resumeReviews } from './guardian.ts';
 import { narrowView } from './narrow-view.ts';
+import { redecideCall } from './redecide.ts';
 import { readView, type View } from './view.ts';
 
 export type Answer = {
@@ -87,6 +89,7 @@ async function record(
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
     freezeEpoch: gateway.freeze.epoch,
+    expected: [gateway.policy.basis()],
     reason,
   };
   if (!terms) {
@@ -102,7 +105,7 @@ async function record(
     ...(terms.narrowed ? { view: json(terms.view) } : {}),
     ...(terms.grant
       ? {
-          expected: [{ kind: 'grants', key: 'epoch', version: BigInt(terms.grant.epoch) }],
+          expected: [gateway.policy.basis(), { kind: 'grants', key: 'epoch', version: BigInt(terms.grant.epoch) }],
           grantBounds: grantBounds(terms.grant),
         }
       : {}),
@@ -118,6 +121,16 @@ async function refusalOf(gateway: Gateway, callId: string, reply: AppendReply): 
   return now && now.state !== 'pending'
     ? lost(now)
     : err({ code: ERROR_CODES.auditUnavailable, message: reply.refusal?.message ?? 'the answer was not recorded' });
+}
+
+/** Brings freeze or policy up to date when the record said that they moved on; true when the answer may be tried again. */
+async function caughtUp(gateway: Gateway, call: CallRecord, { refusal }: AppendReply): Promise<boolean> {
+  if (refusal?.code === ERROR_CODES.auditStaleFreeze) await refreshFreeze(gateway);
+  else if (refusal?.code === ERROR_CODES.auditStalePolicy) {
+    await refreshPolicy(gateway);
+    return !(await redecideCall(gateway, call));
+  } else return false;
+  return true;
 }
 
 /**
@@ -141,10 +154,7 @@ export async function answerCall(
   const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);
   if (!terms.ok) return terms;
   let reply = await record(gateway, call, by, answer, terms.value);
-  if (reply.refusal?.code === ERROR_CODES.auditStaleFreeze) {
-    await refreshFreeze(gateway);
-    reply = await record(gateway, call, by, answer, terms.value);
-  }
+  if (await caughtUp(gateway, call, reply)) reply = await record(gateway, call, by, answer, terms.value);
   if (reply.refusal) return refusalOf(gateway, callId, reply);
   gateway.atStep('answer.recorded');
   const grant = terms.value?.grant;

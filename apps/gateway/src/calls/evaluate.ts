@@ -19,6 +19,8 @@ export type Evaluation = {
   readonly action: string;
   readonly view: View;
   readonly summary: string;
+  /** Documents that the decision stands on. */
+  readonly basis: readonly { kind: string; key: string; version: bigint }[];
 };
 
 /** At most this many covers go into one grant. */
@@ -122,6 +124,8 @@ export async function evaluate(
       code: ERROR_CODES.frozen,
       message: `\`${frozen}\` is frozen; send the call again when that is lifted`,
     });
+  const policy = gateway.policy.current;
+  const basis = [gateway.policy.basis()];
   const heartbeat = gateway.hosts.present(session.host, gateway.now());
   const host = await gateway.members.find('host', session.host);
   if (!heartbeat && host && gateway.now() - gateway.startedMs < SETTLE_MS) {
@@ -136,11 +140,11 @@ export async function evaluate(
   }
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
-  const timeoutMs = gateway.policy.timeoutMs(call.tool, call.args.timeout_ms);
+  const timeoutMs = policy.timeoutMs(call.tool, call.args.timeout_ms);
   const { tighten, tightenSource } = call.submit;
   const asked = { tool: call.tool, args: call.args, tighten, tightenSource };
   const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
-    gateway.policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
+    policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
   const decide = async (facts: Inspection | undefined): Promise<Decision> => {
     const realpaths = Object.fromEntries((facts?.paths ?? []).map((fact) => [fact.path, fact.realPath]));
     const decision = decideOn(realpaths);
@@ -150,13 +154,10 @@ export async function evaluate(
     return decideOn(realpaths);
   };
   const answer = (decision: Decision, inspection?: Inspection) => {
-    const view = underGrants(
-      gateway,
-      session.id,
-      decision,
-      viewOf(session, { decision, inspection, timeoutMs }, gateway),
-    );
-    return ok({ decision, action, view, summary });
+    const seen = viewOf(session, { decision, inspection, timeoutMs }, gateway);
+    const stated = tighten === '' ? {} : { tighten: { effect: tighten, source: tightenSource.slice(0, 200) } };
+    const view = underGrants(gateway, session.id, decision, { ...seen, ...stated });
+    return ok({ decision, action, view, summary, basis });
   };
   const refused = (error: InspectError) =>
     isHostDenial(error.code) ? answer(denial(error.message)) : err(refusalOf(error));

@@ -38,7 +38,7 @@ let client: GuardianClient;
 const gateway = () =>
   ({
     guardian: client,
-    policy: { identityJudge: true },
+    policy: { current: { identityJudge: true } },
     members: { find: async () => ({ task: 'keeps tests green' }) },
   }) as unknown as Gateway;
 

@@ -53,7 +53,7 @@ async function requestOf(gateway: Gateway, session: Session, call: ParsedCall, e
     scope: session.project,
     inspection: inspectionOf(evaluation),
     sessionChain: [session.id],
-    identityJudge: gateway.policy.identityJudge,
+    identityJudge: gateway.policy.current.identityJudge,
   });
 }
 

@@ -19,7 +19,7 @@ function check(gateway: Gateway, member: Member, request: SessionOpen, session: 
   if (!APPROVAL_MODES.has(session.approval_mode))
     return invalid(`approval mode \`${session.approval_mode.slice(0, 40)}\` is not known`);
   if (request.requestText.length > MAX_TEXT) return invalid(`request text is over ${MAX_TEXT} characters`);
-  const above = gateway.policy.ceiling(session.permission_mode, session.approval_mode);
+  const above = gateway.policy.current.ceiling(session.permission_mode, session.approval_mode);
   if (above) return { code: ERROR_CODES.ceiling, message: above };
   if (!member.hosts.includes(request.host))
     return {
@@ -53,7 +53,7 @@ export async function openSession(gateway: Gateway, member: Member, request: Ses
     principal: member.principal,
     host: request.host,
     project: request.project,
-    permission_mode: (request.permissionMode || gateway.policy.defaultMode) as Session['permission_mode'],
+    permission_mode: (request.permissionMode || gateway.policy.current.defaultMode) as Session['permission_mode'],
     approval_mode: (request.approvalMode || 'manual') as Session['approval_mode'],
     eternal: false,
     model: { provider: request.modelProvider, name: request.modelName },

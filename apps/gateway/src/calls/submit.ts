@@ -6,6 +6,7 @@ import type { Gateway } from '../context.ts';
 import { refreshFreeze } from '../freeze/change-freeze.ts';
 import { useOfGrants } from '../grants/use-grants.ts';
 import { maskLine, maskText } from '../masking.ts';
+import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
 import type { Member } from '../record/members.ts';
 import type { VersionedSession } from '../record/sessions.ts';
@@ -121,12 +122,15 @@ async function outcomeOf(
       reasons: decision.reasons,
     };
   if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(decision), reasons: decision.reasons };
-  const liftable = decision.askKinds.every((kind) => kind === 'table' || kind === 'risky');
+  const byGuardian = decision.review?.reviewer === 'guardian';
+  const liftable = decision.askKinds.every(
+    (kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian),
+  );
   if (found.session.approval_mode !== 'auto' || !liftable) {
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
   }
   const verdict = await reviewCall(gateway, found.session, call, evaluation);
-  const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.onFailedReview === 'ask_human');
+  const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.current.onFailedReview === 'ask_human');
   if (asksPerson && !verdict.approve) return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason] };
   return {
     effect: verdict.approve ? 'allow' : 'deny',
@@ -177,6 +181,7 @@ async function record(
     freezeEpoch: gateway.freeze.epoch,
     sessionVersion: found.version,
     sessionId: found.session.id,
+    expected: [...evaluation.basis],
     reason,
   };
   const received = entry('call.received', 'received', {
@@ -210,6 +215,7 @@ async function record(
     ...names,
     ...order,
     ...used?.facts,
+    expected: [...evaluation.basis, ...(used?.facts.expected ?? [])],
     entries: [received, ...(used ? [used.entry] : []), entry('decision', 'approved', decided), dispatched],
   });
 }
@@ -250,6 +256,7 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     gateway.logger.info({ code, call: submit.callId }, 'decision was not recorded; looking again');
     // Another gateway took the same message, or a resend of it.
     if (await gateway.audit.getCall(member.id, submit.callId)) return void (await announce(gateway, submit.callId));
+    if (code === ERROR_CODES.auditStalePolicy) await refreshPolicy(gateway);
     if (code === ERROR_CODES.auditStaleFreeze || code === ERROR_CODES.auditFrozen) await refreshFreeze(gateway);
     if (!STALE.includes(code) || tries >= MAX_TRIES)
       throw new FaultError('decision was not recorded', { code, retryable: true });

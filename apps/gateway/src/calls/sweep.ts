@@ -1,9 +1,11 @@
 import type { CallRecord } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
 import { endGrants } from '../grants/revoke-grants.ts';
+import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
+import { redecideAll } from './redecide.ts';
 import { readView } from './view.ts';
 
 const PAGE = 500;
@@ -65,6 +67,7 @@ async function sweepGrants(gateway: Gateway): Promise<void> {
 export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promise<void> {
   // Enrolments and changes that another gateway recorded.
   await gateway.members.refresh();
+  if (await refreshPolicy(gateway)) await redecideAll(gateway);
   await sweepGrants(gateway);
   let pageToken = '';
   do {

@@ -62,6 +62,8 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/members': { roles: ALL_QUEUES },
   'POST /v1/invitations': { roles: OPERATORS, sensitive: true, body: {} },
   'POST /v1/enrolments': { roles: 'open' },
+  'GET /v1/policy': { roles: EVERYBODY },
+  'PUT /v1/policy': { roles: ['admin'], sensitive: true, body: { text: '' } },
   'GET /v1/freeze': { roles: EVERYBODY },
   'POST /v1/freeze': { roles: OPERATORS, body: {} },
   'DELETE /v1/freeze': { roles: OPERATORS },

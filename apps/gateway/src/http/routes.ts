@@ -13,6 +13,7 @@ import { ACCESS, principalOf } from './access-hook.ts';
 import { addFreezeRoutes } from './freeze-routes.ts';
 import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
+import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
 import { visibleCall } from './visible-call.ts';
 
@@ -140,6 +141,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   changeRoutes(app, gateway);
   addGrantRoutes(app, gateway);
   addFreezeRoutes(app, gateway);
+  addPolicyRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

@@ -66,12 +66,18 @@ export class OrdersInHand {
     if (this.count('backgrounded') < most) hold.background.abort();
   }
 
-  /** Stops what a beat says must not go on: revoked orders, and what runs in a scope that was frozen with everything in it. */
+  /** Withdraws an order that has not started; what runs goes on. */
+  revoke(orderId: string, callId: string, reason: string): void {
+    const state = this.holds.get(orderId)?.state;
+    if (state === undefined || state === 'waiting') this.stop(orderId, callId, reason);
+  }
+
+  /** Stops what a beat says must not go on: revoked orders that wait, and what runs in a scope that was frozen with everything in it. */
   keepTo(beat: BeatFacts): void {
     for (const [orderId, { order, callId }] of this.holds) {
       const scope = beat.stoppedScopes.find((one) => covers(one, order));
       if (scope !== undefined) this.stop(orderId, callId, `\`${scope}\` is frozen`);
-      else if (beat.revokedOrders.includes(orderId)) this.stop(orderId, callId, 'order was revoked');
+      else if (beat.revokedOrders.includes(orderId)) this.revoke(orderId, callId, 'order was revoked');
     }
   }
 

@@ -11,9 +11,9 @@ import {
   type PermissionMode,
   type PolicySet,
 } from '@countersign/policy';
-import type { Heartbeat } from '@countersign/protocol';
-import type { Queues } from './access/principal.ts';
-import type { Session } from './record/sessions.ts';
+import { ERROR_CODES, type Heartbeat } from '@countersign/protocol';
+import type { Queues } from '../access/principal.ts';
+import type { Session } from '../record/sessions.ts';
 
 const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
 
@@ -27,11 +27,13 @@ function capOf(stated: unknown, otherwise: number): number {
   if (typeof stated === 'number' && Number.isSafeInteger(stated) && stated > 0)
     return Math.min(stated, MAX_BACKGROUND_MS);
   throw new FaultError('`max_command_ms` and `max_background_ms` are whole milliseconds above 0', {
-    code: 'countersign.gateway.bad_policy',
+    code: ERROR_CODES.policyRefused,
+    publicMessage: '`max_command_ms` and `max_background_ms` are whole milliseconds above 0',
   });
 }
 
-type PolicyConfig = {
+/** The managed layer as it is configured or published. */
+export type PolicyConfig = {
   readonly permissions: object;
   readonly ceilings: object;
   readonly security: Readonly<Record<string, unknown>>;
@@ -46,8 +48,9 @@ const queueGroups = (queues: object): Queues =>
     ),
   );
 
-/** The organisation's policy and the questions the gateway puts to the engine. */
-export class PolicyDesk {
+/** One version of the organisation's policy, checked whole, and the questions the gateway puts to the engine. */
+export class ManagedPolicy {
+  readonly config: PolicyConfig;
   readonly #managed: Layers['managed'] & object;
   readonly #ceilings: Ceilings;
   readonly #security: Facts['security'];
@@ -68,6 +71,7 @@ export class PolicyDesk {
 
   /** Throws a FaultError that names every bad rule; a set with one bad rule is refused whole. */
   constructor(config: PolicyConfig) {
+    this.config = config;
     this.#managed = { ...config.permissions, ceilings: config.ceilings } as Layers['managed'] & object;
     this.#ceilings = config.ceilings as Ceilings;
     const security = config.security as Partial<Facts['security']>;
@@ -143,6 +147,44 @@ export class PolicyDesk {
     const loaded = loadPolicySet({ managed: this.#managed, session: { mode } });
     if (loaded.ok) return loaded.value;
     const problems = loaded.error.map((problem) => `${problem.layer} ${problem.rule}: ${problem.message}`).join('; ');
-    throw new FaultError(`policy is refused: ${problems}`, { code: 'countersign.gateway.bad_policy' });
+    throw new FaultError(`policy is refused: ${problems}`, {
+      code: ERROR_CODES.policyRefused,
+      publicMessage: `policy is refused: ${problems}`,
+    });
+  }
+}
+
+/** The policy in force, and its version in the record. Replaced whole; a call that is being decided keeps the one it began with. */
+export class PolicyDesk {
+  #current: ManagedPolicy;
+  #version = 0n;
+
+  constructor(config: PolicyConfig) {
+    this.#current = new ManagedPolicy(config);
+  }
+
+  get current(): ManagedPolicy {
+    return this.#current;
+  }
+
+  /** Version of the record's policy document; 0 before it was read. */
+  get version(): bigint {
+    return this.#version;
+  }
+
+  get digest(): string {
+    return this.#current.digest;
+  }
+
+  /** Takes over a recorded version; an older one than the present changes nothing. */
+  take(policy: ManagedPolicy, version: bigint): void {
+    if (version <= this.#version) return;
+    this.#current = policy;
+    this.#version = version;
+  }
+
+  /** What a decision stood on, for the append that records it. */
+  basis(): { kind: string; key: string; version: bigint } {
+    return { kind: 'policy', key: 'managed', version: this.#version };
   }
 }

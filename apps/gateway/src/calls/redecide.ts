@@ -1,0 +1,70 @@
+import { CallPayload, type CallRecord, ERROR_CODES, parseIJson } from '@countersign/protocol';
+import { sendControl } from '../broker/control.ts';
+import type { Gateway } from '../context.ts';
+import { grantsOf } from '../grants/use-grants.ts';
+import { callEntry } from '../record/entries.ts';
+import { announce } from './announce.ts';
+import { readView, type View } from './view.ts';
+
+const PAGE = 500;
+const REASON = 'policy changed before the call started';
+
+/** Whether the policy in force answers more strictly than the answer that the call stands on; undefined when it cannot be told. */
+async function isStricter(gateway: Gateway, record: CallRecord, view: View): Promise<boolean | undefined> {
+  const session = await gateway.sessions.find(record.sessionId);
+  const host = gateway.hosts.last(record.host);
+  if (!session || !host) return undefined;
+  const { sealedPayload } = (await gateway.audit.getCall('', record.callId)) ?? record;
+  const payload = CallPayload.decode(await gateway.control.open(sealedPayload, record.callId));
+  const args = parseIJson(payload.arguments);
+  if (!args.ok || typeof args.value !== 'object' || args.value === null || Array.isArray(args.value)) return true;
+  const realpaths = Object.fromEntries(view.preconditions.map((item) => [item.path, item.real_path || item.path]));
+  const { effect: tighten = '', source: tightenSource = '' } = view.tighten ?? {};
+  const call = { tool: record.tool, args: args.value as Readonly<Record<string, unknown>>, tighten, tightenSource };
+  const grants = grantsOf(gateway, record.sessionId);
+  const { effect } = gateway.policy.current.decide(session.session, call, host, realpaths, grants);
+  if (effect === 'deny' || effect === 'error') return true;
+  const wasAsked = record.state === 'pending' || record.decidedBy === 'human' || record.decidedBy === 'guardian';
+  return effect === 'ask' && !wasAsked;
+}
+
+/** Withdraws a call that has not started: at once when nothing left, otherwise when its host says so or the order expires. */
+async function withdraw(gateway: Gateway, record: CallRecord): Promise<void> {
+  const { callId } = record;
+  const nowMs = gateway.now();
+  const body = { detail: { by: 'policy', reason: REASON, policy_digest: gateway.policy.digest } };
+  if (record.state === 'dispatched') {
+    await gateway.audit.append({ entries: [callEntry({ callId, type: 'call.cancel_requested', nowMs, body })] });
+    const { orderHost, orderId } = record;
+    sendControl(gateway, orderHost, { action: 'revoke', callId, orderId, reason: REASON });
+    return;
+  }
+  await gateway.audit.append({
+    entries: [
+      callEntry({ callId, type: 'approval.withdrawn', toState: 'withdrawn', nowMs, body }),
+      callEntry({ callId, type: 'call.closed', nowMs, body: { detail: { state: 'withdrawn' } } }),
+    ],
+    reason: REASON,
+  });
+  const present = await announce(gateway, callId, ERROR_CODES.policyChanged);
+  if (record.state === 'pending')
+    gateway.hub.emit('approval_resolved', { callId, state: present?.state ?? 'withdrawn' }, record.queue);
+}
+
+/** Decides one unstarted call again and withdraws it when the answer became stricter; true when it was withdrawn. */
+export async function redecideCall(gateway: Gateway, record: CallRecord): Promise<boolean> {
+  const view = readView(record.view);
+  if (!view || record.stopRequested || !(await isStricter(gateway, record, view))) return false;
+  await withdraw(gateway, record);
+  return true;
+}
+
+/** Decides every unstarted call again, after the policy changed. What has started goes on. */
+export async function redecideAll(gateway: Gateway): Promise<void> {
+  let pageToken = '';
+  do {
+    const page = await gateway.audit.listCalls(['pending', 'approved', 'dispatched'], PAGE, pageToken);
+    for (const record of page.calls) await redecideCall(gateway, record);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== '');
+}
