@@ -1,5 +1,6 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
+import { searchProviderSchema } from './web/search-provider.ts';
 
 const absolutePath = z.string().startsWith('/').max(4096);
 
@@ -20,6 +21,8 @@ export const runnerConfigSchema = commonConfigSchema.extend({
     .array(z.enum(['full-access']))
     .max(2)
     .default([]),
+  /** Where `web_search` asks; absent answers that there is no provider. */
+  search: searchProviderSchema.optional(),
   maxRunning: z.int().min(1).max(64),
   /** Commands that may go on in the background at once, beside those that run. */
   maxBackground: z.int().min(0).max(256).default(16),

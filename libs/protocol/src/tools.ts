@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
 const path = z.string().min(1).max(4096);
+const address = z.string().min(8).max(8_192);
 const text = z.string().max(524_288);
 
 const command = {
@@ -39,6 +40,11 @@ const schemas = {
     id: z.string().min(1).max(64).optional(),
     max_lines: z.int().min(1).max(2_000).optional(),
   }),
+  web_fetch: z.strictObject({ url: address, timeout_ms: z.int().min(1).max(60_000).optional() }),
+  web_search: z.strictObject({
+    query: z.string().min(1).max(1_000),
+    max_results: z.int().min(1).max(20).optional(),
+  }),
 } as const;
 
 /** Tools that a runner executes. */
@@ -50,6 +56,7 @@ const aliases: Readonly<Record<string, ToolName>> = {
   code_search: 'search',
   file_create: 'write',
   structured_patch: 'edit',
+  http_request: 'web_fetch',
 };
 
 /** The tool's own name for a name or alias; undefined when no runner executes it. */

@@ -62,7 +62,8 @@ function viewOf(session: Session, { decision, inspection, timeoutMs }: Viewed, b
 }
 
 const summaryOf = (call: ParsedCall): string => {
-  const main = call.args.command ?? call.args.action ?? call.args.pattern ?? call.args.path;
+  const main =
+    call.args.command ?? call.args.action ?? call.args.pattern ?? call.args.path ?? call.args.url ?? call.args.query;
   return `${call.tool} ${typeof main === 'string' ? main : ''}`.trim();
 };
 

@@ -19,7 +19,8 @@ import { readFileTool } from '../tools/read.ts';
 import { searchTool } from '../tools/search.ts';
 import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
 
-import type { CommandEnding, ToolCall, ToolError } from '../work/host-tools.ts';
+import { webTool } from '../web/web-tool.ts';
+import type { CommandEnding, ToolCall, ToolError, WebCall } from '../work/host-tools.ts';
 import type { LauncherWork, WorkKind, WorkLine } from './messages.ts';
 import { OutputFlow } from './output-flow.ts';
 
@@ -56,8 +57,10 @@ async function isRealPath(project: string): Promise<boolean> {
   return (await realpath(project).catch(() => undefined)) === project;
 }
 
-const namesPath = (call: ToolCall): call is Exclude<ToolCall, { tool: 'bash' | 'background' | 'process' }> =>
-  !['bash', 'background', 'process'].includes(call.tool);
+type PathlessTool = 'bash' | 'background' | 'process' | WebCall['tool'];
+
+const namesPath = (call: ToolCall): call is Exclude<ToolCall, { tool: PathlessTool }> =>
+  !['bash', 'background', 'process', 'web_fetch', 'web_search'].includes(call.tool);
 
 const movedProject = (project: string) => ({
   code: ERROR_CODES.badRoot,
@@ -109,6 +112,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
         const where = { scope: scope(project, denyRead), installation, environment };
         return searchTool({ ...where, args, timeoutMs: Math.min(timeoutMs, MAX_SEARCH_MS), signal });
       }),
+    web: ({ call, limits, provider }, signal) => webTool({ call, limits, provider, signal }),
     change: ({ call, limits: { project, profile, denyRead, denyWrite, callId, expected } }, signal) =>
       onGround(project, async () => {
         if (!(await isRealPath(project))) return err(movedProject(project));

@@ -1,6 +1,7 @@
 import type { Result } from '@countersign/kernel';
 import type { PathFact } from '@countersign/protocol';
 import type { FileChange } from '../changes/file-change.ts';
+import type { SearchProvider } from '../web/search-provider.ts';
 import type {
   CallOf,
   ChangeAnswer,
@@ -15,6 +16,8 @@ import type {
   ToolCall,
   ToolError,
   ToolLimits,
+  WebAnswer,
+  WebCall,
 } from '../work/host-tools.ts';
 
 /** Bounds without the signal, which travels as a message of its own, and the variables of the runner that names chose. */
@@ -34,6 +37,10 @@ export type LauncherWork = {
   readonly bash: [Limited<{ readonly args: CommandArguments; readonly backgroundMs: number }>, CommandEnding];
   readonly read: [Args<'read'>, Result<Uint8Array, ToolError>];
   readonly search: [Args<'search'>, Result<SearchAnswer, ToolError>];
+  readonly web: [
+    Limited<{ readonly call: WebCall; readonly provider: SearchProvider | undefined }>,
+    Result<WebAnswer, ToolError>,
+  ];
   readonly change: [Limited<{ readonly call: ChangeCall }>, Result<ChangeAnswer, ToolError>];
   readonly recover: [Readonly<Record<string, never>>, readonly FileChange[]];
   readonly inspect: [{ readonly call: ToolCall; readonly where: InspectWhere }, Result<Inspection, ToolError>];

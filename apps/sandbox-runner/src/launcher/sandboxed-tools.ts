@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
+import type { SearchProvider } from '../web/search-provider.ts';
 import type { CommandEnding, HostTools, LiveCommand, ToolLimits } from '../work/host-tools.ts';
 import type { LauncherReply, LauncherRequest, LauncherWork, SentLimits, WorkKind } from './messages.ts';
 
@@ -16,6 +17,8 @@ export type SandboxedToolsOptions = {
   readonly installation: string;
   /** Profiles that are accepted by name although commands share the runner's account. */
   readonly accept?: readonly string[];
+  /** Where `web_search` asks. */
+  readonly search?: SearchProvider | undefined;
 };
 
 const ENTRY = fileURLToPath(new URL('./launcher.ts', import.meta.url));
@@ -173,6 +176,7 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
     },
     read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits),
     search: (args, limits) => ask('search', { args, limits: sent(limits) }, limits),
+    web: (call, limits) => ask('web', { call, limits: sent(limits), provider: options.search }, limits),
     change: (call, limits) => ask('change', { call, limits: sent(limits) }, limits),
     recoverChanges: () => ask('recover', {}),
     inspect: (call, where) => ask('inspect', { call, where }),

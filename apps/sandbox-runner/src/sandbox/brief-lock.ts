@@ -64,10 +64,10 @@ async function clearDead(file: string, folder: string, dead: string): Promise<vo
 }
 
 /**
- * Runs `act` while no other process of this account runs one for the same folder. `act` is synchronous and short, so that
- * the lock costs three calls of the file system and no process; what a crash in the middle leaves is cleared by the next.
+ * Runs `act`, which is short, while nobody else of this account runs one for the same folder. The lock costs two calls of the
+ * file system and no process; what a crash in the middle leaves is cleared by the next.
  */
-export async function withBriefLock<T>(folder: string, act: () => T): Promise<T> {
+export async function withBriefLock<T>(folder: string, act: () => T | Promise<T>): Promise<T> {
   const file = path.join(folder, 'busy');
   const deadline = performance.now() + WAIT_MS;
   while (!tryTake(file, folder)) {
@@ -79,7 +79,7 @@ export async function withBriefLock<T>(folder: string, act: () => T): Promise<T>
     else await sleep(POLL_MS);
   }
   try {
-    return act();
+    return await act();
   } finally {
     rmSync(file, { force: true });
   }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { isAlive, thisProcess } from '../changes/process-owner.ts';
@@ -68,15 +69,16 @@ function isHeld(slot: string, names: readonly string[]): boolean {
   return dead.length < runs.length;
 }
 
-function removeEmpty(folder: string): void {
-  try {
-    rmdirSync(folder);
-  } catch {
-    // Somebody filled or removed it.
-  }
+/** What somebody filled or removed stays as it is. */
+const removeEmpty = (folder: string): Promise<void> => rmdir(folder).catch(() => undefined);
+
+async function removePlaceholder(marker: string): Promise<void> {
+  await removeEmpty(contentOf(marker));
+  rmSync(marker, { force: true });
 }
 
-function giveUp(slot: string, run: string | undefined): void {
+/** Removals wait for the disk, so they wait at the same time. */
+async function giveUp(slot: string, run: string | undefined): Promise<void> {
   if (run) rmSync(path.join(slot, run), { force: true });
   let names: string[];
   try {
@@ -85,12 +87,8 @@ function giveUp(slot: string, run: string | undefined): void {
     return;
   }
   if (isHeld(slot, names)) return;
-  for (const name of names.filter((each) => !each.startsWith(RUN))) {
-    const marker = path.join(slot, name);
-    removeEmpty(contentOf(marker));
-    rmSync(marker, { force: true });
-  }
-  removeEmpty(slot);
+  const markers = names.filter((name) => !name.startsWith(RUN)).map((name) => path.join(slot, name));
+  await Promise.all(markers.map(removePlaceholder));
 }
 
 /**
@@ -103,8 +101,8 @@ export async function holdGuards(state: string, guards: readonly Guard[]): Promi
   const run = `${RUN}${crypto.randomUUID()}`;
   const slots = guards.map(({ folder }) => path.join(root, keyOf(folder)));
   const release = () =>
-    withBriefLock(root, () => {
-      for (const slot of slots) giveUp(slot, run);
+    withBriefLock(root, async () => {
+      await Promise.all(slots.map((slot) => giveUp(slot, run)));
     });
   try {
     const paths = await withBriefLock(root, () =>
@@ -126,9 +124,12 @@ export async function holdGuards(state: string, guards: readonly Guard[]): Promi
 export async function sweepGuards(state: string): Promise<void> {
   const root = rootOf(state);
   mkdirSync(root, { recursive: true, mode: 0o700 });
-  await withBriefLock(root, () => {
+  await withBriefLock(root, async () => {
     const slots = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    for (const { name } of slots) giveUp(path.join(root, name), undefined);
+    for (const { name } of slots) {
+      await giveUp(path.join(root, name), undefined);
+      await removeEmpty(path.join(root, name));
+    }
     clearOwners(root);
   });
 }

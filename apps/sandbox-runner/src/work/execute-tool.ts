@@ -3,7 +3,7 @@ import { err, ok, type Result } from '@countersign/kernel';
 import type { Obligations, Precondition } from '@countersign/protocol';
 import { changesFile, ERROR_CODES } from '@countersign/protocol';
 import type { HostTools, LiveCommand, ToolCall, ToolError, ToolLimits } from './host-tools.ts';
-import { changeEnd, commandEnd, contentEnd, failedEnd, type RunEnd } from './tool-result.ts';
+import { changeEnd, commandEnd, contentEnd, failedEnd, type RunEnd, webEnd } from './tool-result.ts';
 import type { VerifiedOrder } from './verify-order.ts';
 
 const DEFAULT_TIMEOUT_MS = 120_000;
@@ -103,6 +103,11 @@ async function answerOf(
     case 'search': {
       const answer = await tools.search(call.args, limits);
       return answer.ok ? ok(contentEnd(new TextEncoder().encode(answer.value.content), answer.value.note)) : answer;
+    }
+    case 'web_fetch':
+    case 'web_search': {
+      const answer = await tools.web(call, limits);
+      return answer.ok ? ok(webEnd(answer.value)) : answer;
     }
     default: {
       const answer = await tools.change(call, limits);

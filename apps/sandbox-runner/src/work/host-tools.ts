@@ -17,6 +17,9 @@ export type CommandArguments = Pick<CallOf<'bash'>['args'], 'command' | 'cwd'>;
 /** A call that changes one file. */
 export type ChangeCall = CallOf<'write' | 'edit' | 'delete' | 'rollback'>;
 
+/** A call that reads the web. */
+export type WebCall = CallOf<'web_fetch' | 'web_search'>;
+
 /** A failure that the agent may read; `code` is one of ERROR_CODES. */
 export type ToolError = { readonly code: string; readonly message: string };
 
@@ -84,6 +87,14 @@ export type ChangeAnswer = { readonly change: FileChange; readonly diff: string 
 /** Lines `path:line:text`, and what the reader must know of them. */
 export type SearchAnswer = { readonly content: string; readonly note: string };
 
+/** Text from the web, marked as somebody else's, and what the reader must know of it. */
+export type WebAnswer = {
+  readonly content: string;
+  readonly note: string;
+  /** A line for each hop. */
+  readonly egress: readonly string[];
+};
+
 /** Place and rules of an inspection. */
 export type InspectWhere = {
   readonly project: string;
@@ -107,6 +118,8 @@ export type HostTools = {
   readonly bash: (args: CommandArguments, limits: ToolLimits, live?: LiveCommand) => Promise<CommandEnding>;
   readonly read: (args: CallOf<'read'>['args'], limits: ToolLimits) => Promise<Result<Uint8Array, ToolError>>;
   readonly search: (args: CallOf<'search'>['args'], limits: ToolLimits) => Promise<Result<SearchAnswer, ToolError>>;
+  /** Reads the web as the run account; every hop is judged again. */
+  readonly web: (call: WebCall, limits: ToolLimits) => Promise<Result<WebAnswer, ToolError>>;
   readonly change: (call: ChangeCall, limits: ToolLimits) => Promise<Result<ChangeAnswer, ToolError>>;
   /** Settles the file changes that an ended process left in the middle; returns those that took place. */
   readonly recoverChanges: () => Promise<readonly FileChange[]>;

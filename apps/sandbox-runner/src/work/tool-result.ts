@@ -1,6 +1,6 @@
 import { ERROR_CODES, ToolResult } from '@countersign/protocol';
 import type { FileChange } from '../changes/file-change.ts';
-import type { ChangeAnswer, CommandEnding, ToolError } from './host-tools.ts';
+import type { ChangeAnswer, CommandEnding, ToolError, WebAnswer } from './host-tools.ts';
 import { shareOutput } from './share-output.ts';
 
 /** Largest file content that fits an outcome envelope. */
@@ -42,6 +42,12 @@ export function contentEnd(content: Uint8Array, note = ''): RunEnd {
   const result = ToolResult.fromPartial({ ok: true, content, reason: bounded(note) });
   return { state: 'done', code: '', reason: '', backend: 'none', violations: [], result, fileChanges: [] };
 }
+
+/** The end of a call that read the web. */
+export const webEnd = ({ content, note, egress }: WebAnswer): RunEnd => ({
+  ...contentEnd(new TextEncoder().encode(content), note),
+  egress: egress.map(bounded),
+});
 
 /** The end of a change; its content is the unified diff. */
 export function changeEnd({ change, diff }: ChangeAnswer): RunEnd {

@@ -9,6 +9,7 @@ export function unavailableTools(code: string): HostTools {
     read: async () => err(error),
     search: async () => err(error),
     change: async () => err(error),
+    web: async () => err(error),
     recoverChanges: async () => [],
     inspect: async () => err(error),
     facts: async () => err(error),

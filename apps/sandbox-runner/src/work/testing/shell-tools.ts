@@ -60,6 +60,7 @@ export const shellTools: HostTools = {
     }
   },
   search: async () => err(failed('no search')),
+  web: async () => err(failed('no web')),
   change: async (call) => {
     if (call.tool !== 'write') return err(failed('only `write`'));
     const { path, content } = call.args;
