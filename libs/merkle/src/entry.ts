@@ -86,12 +86,16 @@ export type EntryError = {
   readonly message: string;
 };
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 /** Largest canonical entry. */
 export const MAX_ENTRY_BYTES = 32_768;
 
 const isWhole = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
 const isText = (value: unknown): boolean => typeof value === 'string' && value.length > 0;
 const isFacts = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const TYPES: ReadonlySet<unknown> = new Set(ENTRY_TYPES);
 
 const REQUIRED: Readonly<Record<string, (value: unknown) => boolean>> = {
   version: (value) => value === 1,
@@ -101,7 +105,7 @@ const REQUIRED: Readonly<Record<string, (value: unknown) => boolean>> = {
   stream: isText,
   stream_seq: isWhole,
   prev: (value) => value === null || (typeof value === 'string' && /^[0-9a-f]{64}$/.test(value)),
-  type: (value) => (ENTRY_TYPES as readonly unknown[]).includes(value),
+  type: (value) => TYPES.has(value),
   emitted_ms: isWhole,
   recorded_ms: isWhole,
 };
@@ -119,18 +123,20 @@ const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   detail: isFacts,
 };
 
+const REQUIRED_FIELDS = Object.entries(REQUIRED);
+const FIELDS = new Map([...REQUIRED_FIELDS, ...Object.entries(OPTIONAL)]);
+
 function checkFields(value: unknown): Result<AuditEntry, EntryError> {
   const bad = (code: EntryError['code'], message: string) => err({ code, message });
   if (!isFacts(value)) return bad('bad_field', 'entry is not an object');
   const facts = value as Facts;
-  for (const [name, test] of Object.entries(REQUIRED)) {
+  for (const [name, test] of REQUIRED_FIELDS) {
     if (!test(facts[name])) return bad('bad_field', `field \`${name}\` is missing or not valid`);
   }
-  for (const [name, field] of Object.entries(facts)) {
-    if (Object.hasOwn(REQUIRED, name)) continue;
-    const test = Object.hasOwn(OPTIONAL, name) ? OPTIONAL[name] : undefined;
+  for (const name of Object.keys(facts)) {
+    const test = FIELDS.get(name);
     if (!test) return bad('unknown_field', `field \`${name.slice(0, 80)}\` is not part of an entry`);
-    if (!test(field)) return bad('bad_field', `field \`${name}\` is not valid`);
+    if (!test(facts[name])) return bad('bad_field', `field \`${name}\` is not valid`);
   }
   return ok(value as AuditEntry);
 }
@@ -139,10 +145,12 @@ function checkFields(value: unknown): Result<AuditEntry, EntryError> {
 function hasSortedKeys(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (Array.isArray(value)) return value.every(hasSortedKeys);
-  let last: string | undefined;
-  for (const [key, field] of Object.entries(value)) {
-    if (last !== undefined && key < last) return false;
-    if (typeof field === 'object' && !hasSortedKeys(field)) return false;
+  const facts = value as Facts;
+  let last = '';
+  for (const key of Object.keys(facts)) {
+    if (key < last) return false;
+    const field = facts[key];
+    if (typeof field === 'object' && field !== null && !hasSortedKeys(field)) return false;
     last = key;
   }
   return true;
@@ -187,7 +195,7 @@ export function parseEntry(bytes: Uint8Array): Result<AuditEntry, EntryError> {
   let text: string;
   let value: unknown;
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    text = UTF8.decode(bytes);
     value = JSON.parse(text);
   } catch {
     return err({ code: 'not_json', message: 'entry is not JSON in UTF-8' });

@@ -150,6 +150,18 @@ export const proofOfRanges = (
 /** Ranges whose roots make up the root of a tree with `size` entries. */
 export const rootRanges = (size: number): HashRange[] => subtreesOf(0, size);
 
+/** Root of a full tile: pairs, then pairs of pairs. */
+function rootOfTile(sha256: Sha256, hashes: readonly Uint8Array[]): Uint8Array {
+  let level = hashes;
+  while (level.length > 1) {
+    const above: Uint8Array[] = [];
+    for (let at = 0; at < level.length; at += 2)
+      above.push(nodeHash(sha256, level[at] as Uint8Array, level[at + 1] as Uint8Array));
+    level = above;
+  }
+  return level[0] as Uint8Array;
+}
+
 /** A tile with its bytes, as it is stored. */
 export type TileBytes = { readonly tile: Tile; readonly bytes: Uint8Array };
 
@@ -172,7 +184,7 @@ export class TileBuilder {
       at.hashes.push(hash);
       if (at.hashes.length < TILE_WIDTH) return full;
       full.push({ tile: { level, index: at.index, width: TILE_WIDTH }, bytes: concatBytes(...at.hashes) });
-      hash = rootOfLeaves(this.#sha256, at.hashes);
+      hash = rootOfTile(this.#sha256, at.hashes);
       this.#levels[level] = { index: at.index + 1, hashes: [] };
     }
   }

@@ -24,11 +24,20 @@ function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 /** `SHA-256(0x00 ‖ bytes)`, RFC 6962 section 2.1. */
-export const leafHash = (sha256: Sha256, bytes: Uint8Array): Uint8Array => sha256(concatBytes(Uint8Array.of(0), bytes));
+export function leafHash(sha256: Sha256, bytes: Uint8Array): Uint8Array {
+  const prefixed = new Uint8Array(bytes.length + 1);
+  prefixed.set(bytes, 1);
+  return sha256(prefixed);
+}
 
 /** `SHA-256(0x01 ‖ left ‖ right)`, RFC 6962 section 2.1. */
-export const nodeHash = (sha256: Sha256, left: Uint8Array, right: Uint8Array): Uint8Array =>
-  sha256(concatBytes(Uint8Array.of(1), left, right));
+export function nodeHash(sha256: Sha256, left: Uint8Array, right: Uint8Array): Uint8Array {
+  const prefixed = new Uint8Array(left.length + right.length + 1);
+  prefixed[0] = 1;
+  prefixed.set(left, 1);
+  prefixed.set(right, left.length + 1);
+  return sha256(prefixed);
+}
 
 const HASH_BYTES = 32;
 const isHash = (bytes: Uint8Array): boolean => bytes.length === HASH_BYTES;

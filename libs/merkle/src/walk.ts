@@ -1,6 +1,6 @@
 import { type AuditEntry, parseEntry } from './entry.ts';
 import { checkStory, newStories, type Stories } from './story.ts';
-import { concatBytes, equalBytes, nodeHash, type Sha256 } from './tree.ts';
+import { equalBytes, nodeHash, type Sha256 } from './tree.ts';
 
 /** Something wrong with a log. `index` is the entry at fault, or null for the log as a whole. */
 export type Problem = {
@@ -78,7 +78,7 @@ export class Walk {
   #push(leaf: Uint8Array): void {
     let node = leaf;
     for (let size = this.#size; size % 2 === 1; size = (size - 1) / 2)
-      node = this.#sha256(concatBytes(Uint8Array.of(1), this.#stack.pop() as Uint8Array, node));
+      node = nodeHash(this.#sha256, this.#stack.pop() as Uint8Array, node);
     this.#stack.push(node);
     this.#size += 1;
   }
