@@ -2,6 +2,7 @@ import type { AtStep } from '@countersign/kernel';
 import type { GuardianClient, Identity } from '@countersign/protocol';
 import type { Logger, NatsConnection } from '@countersign/service-kit';
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import type { Access } from './access/access.ts';
 import type { Queues } from './access/principal.ts';
 import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
@@ -9,6 +10,7 @@ import type { LiveOutput } from './broker/live-output.ts';
 import type { EventHub } from './event-hub.ts';
 import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
+import type { Governance } from './governance/governance.ts';
 import type { GrantLedger } from './grants/grant-ledger.ts';
 import type { Metrics } from './metrics.ts';
 import type { PolicyDesk } from './policy/policy-desk.ts';
@@ -45,6 +47,8 @@ export type Gateway = {
   readonly startedMs: number;
   /** Groups that read and decide in each queue. */
   readonly queues: Queues;
+  readonly access: Access;
+  readonly governance: Governance;
   /** Hardened mode of the organisation's policy. */
   readonly hardened: boolean;
   readonly blockPrivateNetwork: boolean;

@@ -1,7 +1,7 @@
 /** An event of the desk's stream; `data` holds masked text only. */
 export type DeskEvent = {
   readonly id: number;
-  readonly name: 'approval_request' | 'approval_resolved' | 'call' | 'freeze';
+  readonly name: 'approval_request' | 'approval_resolved' | 'call' | 'freeze' | 'break_glass';
   readonly data: string;
   /** Queue of the call that it is about; decides who may see it. */
   readonly queue: string;

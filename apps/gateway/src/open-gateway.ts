@@ -13,13 +13,13 @@ import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
 import { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
+import { openPeople } from './governance/open-people.ts';
 import { GrantLedger } from './grants/grant-ledger.ts';
 import { Metrics } from './metrics.ts';
 import { PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
-import { Sessions } from './record/sessions.ts';
 
 /** What tests may put in place of the real clock and of passing each step. */
 export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
@@ -61,11 +61,12 @@ export async function openGateway(
   const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
   await grants.open(await bus.othersRun());
   bus.answerPings();
+  const people = openPeople(config, { audit, policy, now });
   return {
+    ...people,
     audit,
     metrics,
     members,
-    sessions: new Sessions(audit),
     hosts,
     grants,
     policy,

@@ -1,4 +1,5 @@
 import { decide } from './decide.ts';
+import { describeQueue } from './governance/describe-queue.ts';
 import type { Call, Decision, Facts, PolicySet } from './types.ts';
 
 export interface Explanation {
@@ -7,6 +8,8 @@ export interface Explanation {
   readonly tableRow: string;
   readonly layers: readonly { readonly layer: string; readonly rules: readonly string[] }[];
   readonly ignoredWidenings: readonly string[];
+  /** Who would have to answer; empty unless a person is asked. */
+  readonly governance: readonly string[];
 }
 
 const ROWS: Readonly<Record<string, string>> = {
@@ -16,11 +19,22 @@ const ROWS: Readonly<Record<string, string>> = {
   yolo: 'read allow, write allow, execute allow, network allow',
 };
 
+const DEFAULT_QUEUE = 'default';
+
+function governanceOf(set: PolicySet, { effect, review }: Decision): string[] {
+  if (effect !== 'ask') return [];
+  const name = review?.queue ?? DEFAULT_QUEUE;
+  const queue = set.queues !== undefined && Object.hasOwn(set.queues, name) ? set.queues[name] : undefined;
+  return describeQueue(name, queue, review?.approvals);
+}
+
 /** A decision with everything that went into it. */
 export function explain(set: PolicySet, call: Call, facts: Facts): Explanation {
   const names = [...new Set(set.rules.map((r) => r.layer))];
+  const decision = decide(set, call, facts);
   return {
-    decision: decide(set, call, facts),
+    decision,
+    governance: governanceOf(set, decision),
     mode: set.mode,
     tableRow: ROWS[set.mode] ?? '',
     layers: names.map((layer) => ({ layer, rules: set.rules.filter((r) => r.layer === layer).map((r) => r.label) })),

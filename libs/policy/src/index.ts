@@ -2,6 +2,17 @@ export { type CaseAnswer, evaluateCase, type PolicyCase, runCases } from './case
 export { decide } from './decide.ts';
 export { type Explanation, explain } from './explain.ts';
 export { DEFAULT_SECURITY, defaultFacts, factsOf, type SessionFacts } from './facts.ts';
+export { describeQueue } from './governance/describe-queue.ts';
+export {
+  type AnswerRefusal,
+  type ApprovalFacts,
+  type Approver,
+  answerRefusal,
+  answersFor,
+  isEscalated,
+  type Standing,
+  standingOf,
+} from './governance/judge-answers.ts';
 export type { Layers, Trusted } from './layers.ts';
 export { loadPolicySet } from './load.ts';
 export { type PolicyFile, type PolicyFileProblem, parsePolicyFile, showProblem } from './policy-file.ts';
@@ -35,4 +46,5 @@ export type {
   Rule,
   RuleSource,
   SecuritySettings,
+  TimeWindow,
 } from './types.ts';

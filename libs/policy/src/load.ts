@@ -2,6 +2,7 @@ import { err, ok, type Result } from '@countersign/kernel';
 import { compileHostPattern, findSuspicious } from '@countersign/patterns';
 import { decide } from './decide.ts';
 import { defaultFacts } from './facts.ts';
+import { queueProblems } from './governance/queue-problems.ts';
 import { type Layers, mergeLayers, type Trusted } from './layers.ts';
 import { nearest } from './nearest.ts';
 import { actionOf, canonicalTool, patternKind, toolNames } from './tools.ts';
@@ -176,7 +177,7 @@ export function loadPolicySet(layers: Layers, trusted: Trusted = []): Result<Pol
       if (!LAYER_NAMES.some((n) => n === name)) problems.push({ layer: name, rule: '', message: 'is not a layer' });
       else if (typeof layer !== 'object' || layer === null)
         problems.push({ layer: name, rule: '', message: 'must be an object' });
-      else problems.push(...layerProblems(name, layer));
+      else problems.push(...layerProblems(name, layer), ...(name === 'managed' ? queueProblems(layer.queues) : []));
     }
     return problems.length > 0 ? err(problems) : ok(mergeLayers(layers, trusted));
   } catch (cause) {

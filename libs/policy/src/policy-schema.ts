@@ -43,6 +43,13 @@ const people: Schema = {
   description: 'how many different people must approve',
 };
 
+const minutes = (description: string): Schema => ({
+  type: 'integer',
+  minimum: 1,
+  maximum: 10_080,
+  description: `${description}, in minutes`,
+});
+
 const toolName = (description: string): Schema => ({
   description,
   anyOf: [
@@ -134,9 +141,50 @@ const managed = {
     additionalProperties: object({
       description: text('what the queue is for'),
       approvals: people,
+      quorum: list(
+        object({ group: text('a group of the directory', 128), count: people }, ['group', 'count']),
+        'so many different people of each of these groups',
+      ),
+      windows: list(
+        object(
+          {
+            timeZone: text('an IANA time zone', 64),
+            from: text('beginning as HH:MM', 5),
+            to: text('end as HH:MM; before the beginning: on the next day', 5),
+            days: list(
+              { type: 'string', enum: ['mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'] },
+              'days it begins on',
+            ),
+          },
+          ['timeZone', 'from', 'to'],
+        ),
+        'hours in which approvals are given; denials always are',
+      ),
+      escalation: object(
+        {
+          afterMinutes: minutes('waiting time'),
+          approvers: list(text('a group', 128), 'groups that may then decide too'),
+        },
+        ['afterMinutes', 'approvers'],
+      ),
+      slaMinutes: minutes('time within which an answer is due'),
+      delegation: flag('approvers may let others decide for them'),
+      breakGlass: object(
+        {
+          groups: list(text('a group', 128), 'groups whose people may approve alone in an emergency'),
+          reviewHours: {
+            type: 'integer',
+            minimum: 1,
+            maximum: 720,
+            description: 'hours until somebody else has reviewed it',
+          },
+        },
+        ['groups', 'reviewHours'],
+      ),
+      passkey: flag('each approval is signed with a passkey; no grants are given'),
       approvers: list(text('a group of the directory', 128), 'groups whose people may decide'),
       readers: list(text('a group of the directory', 128), 'groups whose people may read'),
-      separationOfDuties: flag('the person for whom the agent acts may not approve'),
+      separationOfDuties: flag('the owner of the session may not approve either'),
     }),
   },
 } satisfies Record<string, Schema>;

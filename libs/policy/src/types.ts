@@ -46,14 +46,39 @@ export interface RuleLists {
   readonly denyRules?: readonly RuleSource[];
 }
 
+/** Hours of a day in which approvals are given, `HH:MM` to `HH:MM`. */
+export interface TimeWindow {
+  /** IANA name. */
+  readonly timeZone: string;
+  readonly from: string;
+  readonly to: string;
+  /** `mon` to `sun`; absent: every day. */
+  readonly days?: readonly string[];
+}
+
+/** Who decides in a queue. */
 export interface QueueSource {
+  /** People who must approve; more than a rule or quorum names come from `approvers`. */
   readonly approvals?: number;
-  /** The person on whose behalf the agent acts may not approve. */
+  /** All of these: so many different people of each group. */
+  readonly quorum?: readonly { readonly group: string; readonly count: number }[];
+  /** The owner of the session may not approve; the person for whom the agent acts never may. */
   readonly separationOfDuties?: boolean;
   /** Groups of the directory whose people may decide; absent lets every approver. */
   readonly approvers?: readonly string[];
   /** Groups whose people may read its calls beside the approvers. */
   readonly readers?: readonly string[];
+  readonly windows?: readonly TimeWindow[];
+  /** Groups that may decide too when a call has waited for so long. */
+  readonly escalation?: { readonly afterMinutes: number; readonly approvers: readonly string[] };
+  /** An answer is due within this time. */
+  readonly slaMinutes?: number;
+  /** Approvers may let others decide for them. */
+  readonly delegation?: boolean;
+  /** Groups whose people may approve alone in an emergency, and the hours in which somebody else reviews it. */
+  readonly breakGlass?: { readonly groups: readonly string[]; readonly reviewHours: number };
+  /** Each approval is signed with a passkey; no grants. */
+  readonly passkey?: boolean;
   readonly description?: string;
 }
 

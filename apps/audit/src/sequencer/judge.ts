@@ -29,7 +29,7 @@ const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   // Reviewed file changes, by their call; journals of hosts.
   ...['file_review', 'journal'],
   // Who may do what: people, tokens, enrolment, partial answers, credentials.
-  ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review'],
+  ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review', 'delegation'],
   // Saved questions of auditors.
   'query',
 ]);

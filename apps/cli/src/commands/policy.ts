@@ -73,6 +73,7 @@ function addExplain(policy: Command): void {
         ...decision.reasons.map((reason) => `  because ${reason}`),
         ...decision.decidingRules.map((rule) => `  deciding rule ${rule}`),
         ...(decision.review === undefined ? [] : [`  review ${JSON.stringify(decision.review)}`]),
+        ...found.governance.map((rule) => `  ${rule}`),
         `mode ${found.mode}: ${found.tableRow}`,
         ...found.layers.map(({ layer, rules }) => `layer ${layer}: ${rules.length} rules`),
         ...found.ignoredWidenings.map((what) => `ignored ${what}`),

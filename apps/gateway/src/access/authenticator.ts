@@ -5,7 +5,7 @@ import type { TokenRecord } from '../config.ts';
 import type { ApiTokens } from './api-tokens.ts';
 import type { CoolDown } from './cool-down.ts';
 import type { Directory } from './directory.ts';
-import { type Principal, SCOPES } from './principal.ts';
+import { type Principal, SCOPES, seesAll } from './principal.ts';
 import { type CookieSession, type SignIn, sameSecret } from './sign-in.ts';
 
 export const SESSION_COOKIE = 'countersign_session';
@@ -35,8 +35,10 @@ export type AuthenticatorOptions = {
   readonly signIn: SignIn;
   readonly coolDown: CoolDown;
   readonly configured: readonly TokenRecord[];
+  /** Groups that others have lent to a person. */
+  readonly lent: (subject: string) => Promise<readonly string[]>;
   /** Credentials in the address are refused. */
-  readonly hardened: boolean;
+  readonly hardened: () => boolean;
 };
 
 /** Tells who sends a request. */
@@ -73,12 +75,12 @@ export class Authenticator {
       const message = `wrong credentials came from your address; wait ${wait} s`;
       return err({ code: ERROR_CODES.rateLimited, message, retryAfter: wait });
     }
-    if (authorization === undefined && (this.#options.hardened || !reads(request)))
+    if (authorization === undefined && (this.#options.hardened() || !reads(request)))
       return unauthenticated('a token in the address is not accepted; send it in the Authorization header');
     const text =
       authorization === undefined ? String(inAddress) : /^Bearer ([\w~.+/=-]{16,512})$/.exec(authorization)?.[1];
     const principal = text === undefined ? undefined : await this.#options.tokens.principalOf(text);
-    if (principal) return ok(principal);
+    if (principal) return ok(await this.#withLent(principal));
     this.failed(request);
     return unauthenticated('the token is not valid, has expired or was revoked');
   }
@@ -99,10 +101,18 @@ export class Authenticator {
     if (!session || !person) return unauthenticated('your session has ended; sign in again');
     const { method, provenMs, csrf } = session;
     const principal: Principal = { ...person, method, provenMs, csrf, scopes: SCOPES };
-    if (reads(request)) return ok(principal);
+    if (reads(request)) return ok(await this.#withLent(principal));
     const sent = request.headers['x-csrf-token'];
     if (typeof sent !== 'string' || !sameSecret(sent, csrf))
       return unauthenticated("a change needs the session's token in the X-CSRF-Token header");
-    return isForeign(request) ? unauthenticated('the request was sent by another page') : ok(principal);
+    return isForeign(request)
+      ? unauthenticated('the request was sent by another page')
+      : ok(await this.#withLent(principal));
+  }
+
+  async #withLent(principal: Principal): Promise<Principal> {
+    if (seesAll(principal)) return principal;
+    const lent = await this.#options.lent(principal.name);
+    return lent.length === 0 ? principal : { ...principal, lent };
   }
 }

@@ -13,10 +13,10 @@ const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
  */
 export class CoolDown {
   readonly #sources = new Map<string, Source>();
-  readonly #exemptLoopback: boolean;
+  readonly #exemptLoopback: () => boolean;
   readonly #now: () => number;
 
-  constructor(options: { exemptLoopback: boolean; now: () => number }) {
+  constructor(options: { exemptLoopback: () => boolean; now: () => number }) {
     this.#exemptLoopback = options.exemptLoopback;
     this.#now = options.now;
   }
@@ -29,7 +29,7 @@ export class CoolDown {
 
   /** A credential from `address` was wrong. */
   failed(address: string): void {
-    if (this.#exemptLoopback && LOOPBACK.test(address)) return;
+    if (this.#exemptLoopback() && LOOPBACK.test(address)) return;
     const now = this.#now();
     const known = this.#sources.get(address);
     const source = known && now - known.sinceMs < WINDOW_MS ? known : { failures: 0, sinceMs: now, untilMs: 0 };

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import type { GatewayConfig } from '../config.ts';
-import type { Gateway } from '../context.ts';
-import type { Access } from '../http/access-routes.ts';
+import type { Delegations } from '../governance/delegations.ts';
+import type { AuditLog } from '../record/audit-log.ts';
+import type { Access } from './access.ts';
 import { ApiTokens } from './api-tokens.ts';
 import { Authenticator } from './authenticator.ts';
 import { CoolDown } from './cool-down.ts';
@@ -9,12 +10,19 @@ import { Directory } from './directory.ts';
 import { OidcSignIn } from './oidc-sign-in.ts';
 import { SignIn } from './sign-in.ts';
 
+export type AccessParts = {
+  readonly audit: AuditLog;
+  readonly now: () => number;
+  readonly hardened: () => boolean;
+  readonly delegations: Delegations;
+};
+
 /** Everything of sign-in, tokens and people of one gateway. */
-export function openAccess(config: GatewayConfig, { audit, now, hardened }: Gateway): Access {
+export function openAccess(config: GatewayConfig, { audit, now, hardened, delegations }: AccessParts): Access {
   const directory = new Directory(audit, now);
   const tokens = new ApiTokens({ audit, directory, configured: config.tokens, now });
   const signIn = new SignIn(now);
-  const coolDown = new CoolDown({ exemptLoopback: !hardened, now });
+  const coolDown = new CoolDown({ exemptLoopback: () => !hardened(), now });
   const authenticator = new Authenticator({
     tokens,
     directory,
@@ -22,6 +30,8 @@ export function openAccess(config: GatewayConfig, { audit, now, hardened }: Gate
     coolDown,
     configured: config.tokens,
     hardened,
+    lent: async (subject) =>
+      (await delegations.live()).flatMap(({ receiver, groups }) => (receiver === subject ? groups : [])),
   });
   return { authenticator, tokens, directory, signIn, hardened };
 }

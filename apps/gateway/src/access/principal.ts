@@ -27,6 +27,8 @@ export type Principal = {
   readonly roles: readonly Role[];
   /** Groups, which queues name as their approvers and readers. */
   readonly groups: readonly string[];
+  /** Groups that others have lent: they show queues, and are judged anew for each answer. */
+  readonly lent?: readonly string[];
   /** How the request proved who sends it. */
   readonly method: 'token' | 'link' | 'oidc';
   readonly scopes: readonly Scope[];
@@ -55,5 +57,7 @@ export function visible(principal: Principal, call: { readonly queue: string }, 
   if (principal.roles.length === 0) return false;
   const groups = Object.hasOwn(queues, call.queue) ? queues[call.queue] : undefined;
   if (!groups) return true;
-  return principal.groups.some((group) => groups.readers.includes(group) || groups.approvers.includes(group));
+  return [...principal.groups, ...(principal.lent ?? [])].some(
+    (group) => groups.readers.includes(group) || groups.approvers.includes(group),
+  );
 }

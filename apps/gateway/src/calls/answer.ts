@@ -1,7 +1,9 @@
 import { err, ok, type Result } from '@countersign/kernel';
 import { type AppendReply, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
+import type { Principal } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import { refreshFreeze } from '../freeze/change-freeze.ts';
+import type { Ruling } from '../governance/governance.ts';
 import { grantBounds, grantCreated, newGrant } from '../grants/give-grant.ts';
 import type { LiveGrant, Narrowing } from '../grants/grant.ts';
 import { maskText } from '../masking.ts';
@@ -11,6 +13,7 @@ import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
 import { resumeReviews } from './guardian.ts';
 import { narrowView } from './narrow-view.ts';
+import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
 import { readView, type View } from './view.ts';
 
@@ -23,6 +26,8 @@ export type Answer = {
   readonly narrow?: Narrowing | undefined;
   /** Shorter life of the grant, milliseconds. */
   readonly grantMs?: number | undefined;
+  /** Approves alone in an emergency; somebody else reviews it. */
+  readonly breakGlass?: boolean;
 };
 export type AnswerRefusal = {
   readonly code: ErrorCode;
@@ -33,6 +38,9 @@ export type AnswerRefusal = {
 
 /** What an approval leads to, beside the decision. */
 type Terms = { readonly view: View; readonly narrowed: boolean; readonly grant: LiveGrant | undefined };
+
+/** What one answer leads to: terms unless it denies. */
+type Verdict = { readonly terms: Terms | undefined; readonly ruling: Ruling };
 
 function lost(record: CallRecord): Result<never, AnswerRefusal> {
   const winner = record.decidedByName === '' ? record.state : record.decidedByName;
@@ -62,14 +70,14 @@ function termsOf(
 async function record(
   gateway: Gateway,
   call: CallRecord,
-  by: { name: string },
+  by: Principal,
   answer: Answer,
-  terms: Terms | undefined,
+  { terms, ruling }: Verdict,
 ): Promise<AppendReply> {
   const { callId } = call;
   const nowMs = gateway.now();
   const reason = maskText(answer.reason);
-  const approver = { subject: by.name, method: 'session', shown: answer.viewDigest };
+  const approver = { subject: by.name, method: by.method, shown: answer.viewDigest };
   const decision = {
     effect: terms ? 'allow' : 'deny',
     decided_by: 'human',
@@ -79,12 +87,17 @@ async function record(
   const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
   const detail = {
     answer: answer.answer,
+    ...ruling.detail,
     ...(terms?.narrowed ? { narrowed: answer.narrow } : {}),
     ...(terms?.grant ? { grant: terms.grant.id } : {}),
   };
-  const answered = entry('approval.answered', '', { approver, detail });
+  const answered = callEntry({
+    ...{ callId, type: 'approval.answered', attempt: ruling.attempt, nowMs },
+    body: { approver, detail },
+  });
   const decided = entry('decision', terms ? 'approved' : 'denied', { decision, approver });
   const base = {
+    documents: rulingDocuments(ruling),
     decidedBy: 'human',
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
@@ -133,29 +146,44 @@ async function caughtUp(gateway: Gateway, call: CallRecord, { refusal }: AppendR
   return true;
 }
 
-/**
- * One person's answer to a waiting call. The first valid answer wins in the record; everybody else is told who won. An
- * approval is recorded together with its dispatch, and with the grant it gives, before anything leaves. Nobody decides on a
- * call made for himself.
- */
-export async function answerCall(
+/** Answers of others that may come in between before one is given up. */
+const MAX_TRIES = 8;
+
+/** Another answer, a freeze or a policy came in between; this one is judged anew. */
+const OVERTAKEN = Symbol('overtaken');
+
+type Answered = { readonly state: string; readonly grant?: string };
+
+async function answerOnce(
   gateway: Gateway,
   callId: string,
-  by: { name: string },
+  by: Principal,
   answer: Answer,
-): Promise<Result<{ state: string; grant?: string }, AnswerRefusal>> {
+): Promise<Result<Answered, AnswerRefusal> | typeof OVERTAKEN> {
   const call = await gateway.audit.getCall('', callId);
   if (!call) return err({ code: ERROR_CODES.notFound, message: 'no such call' });
-  if (call.principal === by.name)
-    return err({ code: ERROR_CODES.forbidden, message: 'nobody may decide on a call made for himself' });
   if (call.state !== 'pending') return lost(call);
-  gateway.atStep('answer.taken');
   const approves = answer.answer === 'approve';
+  const { reason, breakGlass = false } = answer;
+  const judged = await gateway.governance.judge(call, by, { approves, reason, breakGlass });
+  if (!judged.ok) return judged;
+  const ruling = judged.value;
+  const alone = ruling.decides && ruling.attempt === '1';
+  if (!alone && (answer.narrow !== undefined || answer.remember === 'session'))
+    return err({
+      code: ERROR_CODES.notOffered,
+      message: 'several people decide here; each of them approves exactly what is shown, once',
+    });
+  gateway.atStep('answer.taken');
   const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);
   if (!terms.ok) return terms;
-  let reply = await record(gateway, call, by, answer, terms.value);
-  if (await caughtUp(gateway, call, reply)) reply = await record(gateway, call, by, answer, terms.value);
+  const reply = ruling.decides
+    ? await record(gateway, call, by, answer, { terms: terms.value, ruling })
+    : await recordPartial(gateway, call, by, answer, ruling);
+  if (isOvertaken(reply) || (await caughtUp(gateway, call, reply))) return OVERTAKEN;
   if (reply.refusal) return refusalOf(gateway, callId, reply);
+  if (!ruling.decides) return ok({ state: call.state });
+  if (breakGlass) gateway.hub.emit('break_glass', { callId, by: by.name, reason: maskText(reason) }, call.queue);
   gateway.atStep('answer.recorded');
   const grant = terms.value?.grant;
   if (grant)
@@ -172,4 +200,22 @@ export async function answerCall(
   const resolved = { callId, state: present?.state ?? call.state, decidedByName: by.name };
   gateway.hub.emit('approval_resolved', resolved, call.queue);
   return ok({ state: approves ? 'approved' : 'denied', ...(grant ? { grant: grant.id } : {}) });
+}
+
+/**
+ * One person's answer to a waiting call. The first valid answer wins in the record; everybody else is told who won. An
+ * approval is recorded together with its dispatch, and with the grant it gives, before anything leaves. Nobody decides on a
+ * call made for himself.
+ */
+export async function answerCall(
+  gateway: Gateway,
+  callId: string,
+  by: Principal,
+  answer: Answer,
+): Promise<Result<Answered, AnswerRefusal>> {
+  for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const answered = await answerOnce(gateway, callId, by, answer);
+    if (answered !== OVERTAKEN) return answered;
+  }
+  return err({ code: ERROR_CODES.changedMeanwhile, message: 'others answer at the same moment; answer again' });
 }

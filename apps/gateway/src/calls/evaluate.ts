@@ -58,6 +58,7 @@ function viewOf(session: Session, { decision, inspection, timeoutMs }: Viewed, b
     })),
     chain: [session.id],
     offers: offersOf(decision),
+    ...(decision.review?.approvals === undefined ? {} : { approvals: decision.review.approvals }),
   };
 }
 

@@ -90,7 +90,7 @@ const draftOf = (
     summary: maskLine(evaluation.summary),
     callDigest: call.digest,
     deadlineMs: BigInt(Math.min(deadline, nowMs + MAX_WAIT_MS)),
-    queue: member.queues[0] ?? 'default',
+    queue: evaluation.decision.review?.queue ?? member.queues[0] ?? 'default',
     principal: member.principal,
     sealedPayload: call.submit.sealedPayload,
     canonicalEnvelope: call.canonical,

@@ -30,6 +30,8 @@ export const viewSchema = z.object({
     session: z.array(coverSchema).optional(),
     always: z.array(z.object({ toolName: z.string(), pattern: z.string() })).optional(),
   }),
+  /** People whom the deciding rule demands; the queue may demand more. */
+  approvals: z.number().optional(),
   /** Turn of the session that the call belongs to. */
   turn: z.string().optional(),
 });

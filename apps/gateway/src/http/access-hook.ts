@@ -37,6 +37,9 @@ export const ACCESS = {
   decide: { roles: ['approver', 'operator', 'admin'], scope: 'decide' },
   operate: { roles: ['operator', 'admin'], scope: 'operate' },
   enrol: { roles: ['operator', 'admin'], scope: 'operate', sensitive: true },
+  /** A person who lets another decide for him. */
+  delegate: { roles: ['approver', 'operator', 'admin'], scope: 'decide', sensitive: true, person: true },
+  review: { roles: ['approver', 'operator', 'admin', 'auditor'], scope: 'decide' },
   exportAll: { roles: ['operator', 'admin', 'auditor'], scope: 'read' },
   ownTokens: { roles: ['viewer', 'approver', 'operator', 'admin', 'auditor'], scope: 'admin', sensitive: true },
   administer: { roles: ['admin'], scope: 'admin', sensitive: true },

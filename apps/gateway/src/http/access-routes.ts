@@ -1,11 +1,9 @@
 import { ERROR_CODES } from '@countersign/protocol';
 import { z } from 'zod';
+import type { Access } from '../access/access.ts';
 import { recordAct } from '../access/admin-log.ts';
-import type { ApiTokens } from '../access/api-tokens.ts';
-import { type Authenticator, SESSION_COOKIE } from '../access/authenticator.ts';
-import type { Directory } from '../access/directory.ts';
+import { SESSION_COOKIE } from '../access/authenticator.ts';
 import { groupsSchema, hasRole, nameSchema, type Principal, rolesSchema, SCOPES } from '../access/principal.ts';
-import type { SignIn } from '../access/sign-in.ts';
 import type { Gateway } from '../context.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
@@ -16,15 +14,6 @@ const MAX_TOKEN_DAYS = 366;
 const COOKIE_SECONDS = 43_200;
 /** Whom a login link is for when the request names nobody. */
 const LOCAL_APPROVER = 'local-approver';
-
-/** What the routes of sign-in and administration need. */
-export type Access = {
-  readonly authenticator: Authenticator;
-  readonly tokens: ApiTokens;
-  readonly directory: Directory;
-  readonly signIn: SignIn;
-  readonly hardened: boolean;
-};
 
 /** Options of the cookie of a person's session. */
 export const SESSION_COOKIE_OPTIONS = {
@@ -150,7 +139,7 @@ function signInRoutes(app: Http, gateway: Gateway, { authenticator, signIn, hard
       const { subject } = request.body;
       const principal = principalOf(request);
       const refuse = (message: string) => sendProblem(reply, { code: ERROR_CODES.forbidden, message });
-      if (hardened) return refuse('hardened mode takes no token in an address; sign in with the identity provider');
+      if (hardened()) return refuse('hardened mode takes no token in an address; sign in with the identity provider');
       // SECURITY: a link lets its holder act as that person.
       if (subject !== LOCAL_APPROVER && !isAdmin(principal))
         return refuse('only an admin makes links for other people');
@@ -176,7 +165,7 @@ function signInRoutes(app: Http, gateway: Gateway, { authenticator, signIn, hard
           code: ERROR_CODES.rateLimited,
           message: `wrong credentials came from your address; wait ${wait} s`,
         });
-      const cookie = hardened ? undefined : signIn.redeem(request.query.token);
+      const cookie = hardened() ? undefined : signIn.redeem(request.query.token);
       if (cookie === undefined) {
         authenticator.failed(request);
         return sendProblem(reply, {
@@ -197,7 +186,8 @@ function signInRoutes(app: Http, gateway: Gateway, { authenticator, signIn, hard
 }
 
 /** Routes of sign-in, people and tokens. */
-export function addAccessRoutes(app: Http, gateway: Gateway, access: Access): void {
+export function addAccessRoutes(app: Http, gateway: Gateway): void {
+  const { access } = gateway;
   signInRoutes(app, gateway, access);
   tokenRoutes(app, gateway, access);
   peopleRoutes(app, access);

@@ -17,6 +17,8 @@ type Row = {
   readonly aboutCall?: true;
   /** Needs a fresh sign-in, or a token with the scope `admin`. */
   readonly sensitive?: true;
+  /** Needs a person who signed in; no token is enough. */
+  readonly person?: true;
 };
 
 const VIEW_DIGEST = '0'.repeat(64);
@@ -28,6 +30,11 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /login': { roles: 'open' },
   'GET /v1/oidc/login': { roles: 'open' },
   'GET /v1/oidc/callback': { roles: 'open' },
+  'GET /v1/delegations': { roles: EVERYBODY },
+  'POST /v1/delegations': { roles: DECIDERS, sensitive: true, person: true, body: {} },
+  'DELETE /v1/delegations/:id': { roles: DECIDERS },
+  'GET /v1/reviews': { roles: EVERYBODY },
+  'POST /v1/reviews/:call': { roles: ['approver', 'operator', 'admin', 'auditor'], body: {} },
   'GET /metrics': { roles: EVERYBODY },
   'GET /v1/me': { roles: EVERYBODY },
   'POST /v1/logout': { roles: EVERYBODY },
@@ -113,7 +120,9 @@ async function ask(
 ): Promise<{ status: number; code: string }> {
   const [method = '', url = ''] = name.split(' ');
   const route = url
-    .replace(':id', url.includes('/tokens/') ? `tok_${'0'.repeat(32)}` : callId)
+    .replace('/tokens/:id', `/tokens/tok_${'0'.repeat(32)}`)
+    .replace('/delegations/:id', `/delegations/dlg_${'0'.repeat(32)}`)
+    .replace(/:id|:call/, callId)
     .replace(':subject', 'zoe')
     .replace(':seq', '1')
     .replace(':name', 'entries');
@@ -166,10 +175,10 @@ describe('who may use a route', () => {
       expect((await ask(name, text)).status).toBe(401);
   });
 
-  test.each(guarded)('%s answers its roles and refuses every other', async (name, { roles }) => {
+  test.each(guarded)('%s answers its roles and refuses every other', async (name, { roles, person }) => {
     for (const role of EVERYBODY) {
       const { status, code } = await ask(name, role);
-      const allowed = roles.includes(role);
+      const allowed = roles.includes(role) && person === undefined;
       expect([role, status === 401 || status === 403]).toEqual([role, !allowed]);
       expect([role, status < 500]).toEqual([role, true]);
       if (!allowed) expect(code).toBe('countersign.gateway.forbidden');

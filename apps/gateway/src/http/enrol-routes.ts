@@ -79,7 +79,7 @@ async function enrol(
 export function addEnrolRoutes(app: Http, gateway: Gateway, enrolment: Enrolment): void {
   /** Enrolled hosts and agents with their public keys. */
   app.get('/v1/members', { config: { access: ACCESS.exportAll } }, async () => ({
-    members: await gateway.members.all(),
+    members: gateway.members.all(),
   }));
 
   /** Makes a one-time invitation that fixes what the member may do. Its text is in this answer only. */

@@ -66,6 +66,8 @@ function readRoutes(app: Http, gateway: Gateway): void {
       arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
       view: view ? shownView(view) : {},
       viewDigest: Buffer.from(record.viewDigest).toString('hex'),
+      queue: record.queue,
+      ...(record.state === 'pending' ? { approval: await gateway.governance.status(record) } : {}),
     };
   });
 
@@ -94,6 +96,8 @@ function changeRoutes(app: Http, gateway: Gateway): void {
           narrow: narrowingSchema.optional(),
           /** A shorter life of the grant, milliseconds. */
           grantMs: z.int().min(1_000).optional(),
+          /** Approves alone in an emergency; somebody else reviews it. */
+          breakGlass: z.boolean().default(false),
         }),
       },
     },

@@ -10,6 +10,7 @@ import {
   loadPolicySet,
   type PermissionMode,
   type PolicySet,
+  type QueueSource,
 } from '@countersign/policy';
 import { ERROR_CODES, type Heartbeat } from '@countersign/protocol';
 import type { Queues } from '../access/principal.ts';
@@ -17,6 +18,7 @@ import type { Session } from '../record/sessions.ts';
 
 const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
 
+type QueueRules = Readonly<Record<string, QueueSource>>;
 /** Wall-clock limits of commands, milliseconds; sandbox.md. The caps hold where `security` states none. */
 const DEFAULT_TIMEOUT_MS = 120_000;
 const MAX_TIMEOUT_MS = 600_000;
@@ -39,13 +41,19 @@ export type PolicyConfig = {
   readonly security: Readonly<Record<string, unknown>>;
 };
 
-const queueGroups = (queues: object): Queues =>
+/** Everybody who may ever decide in a queue may read it. */
+function approversOf({ approvers, quorum, escalation, breakGlass }: QueueSource): string[] | undefined {
+  if (approvers === undefined && quorum === undefined) return undefined;
+  const named = (quorum ?? []).map(({ group }) => group);
+  return [...(approvers ?? []), ...named, ...(escalation?.approvers ?? []), ...(breakGlass?.groups ?? [])];
+}
+
+const queueGroups = (queues: QueueRules): Queues =>
   Object.fromEntries(
-    Object.entries(queues as Record<string, { readers?: string[]; approvers?: string[] }>).flatMap(([name, queue]) =>
-      queue.approvers || queue.readers
-        ? [[name, { readers: queue.readers ?? [], approvers: queue.approvers ?? [] }]]
-        : [],
-    ),
+    Object.entries(queues).flatMap(([name, queue]) => {
+      const approvers = approversOf(queue);
+      return approvers || queue.readers ? [[name, { readers: queue.readers ?? [], approvers: approvers ?? [] }]] : [];
+    }),
   );
 
 /** One version of the organisation's policy, checked whole, and the questions the gateway puts to the engine. */
@@ -64,6 +72,8 @@ export class ManagedPolicy {
   readonly hardened: boolean;
   /** `networked` reaches no private address. */
   readonly blockPrivateNetwork: boolean;
+  /** Who decides in each queue of the managed layer. */
+  readonly queueRules: QueueRules;
   /** Groups that read and decide in each queue of the managed layer. */
   readonly queues: Queues;
   /** Hex SHA-256 of the managed layer; recorded with each decision. */
@@ -84,7 +94,8 @@ export class ManagedPolicy {
     };
     this.hardened = this.#security.hardened_mode === true;
     this.blockPrivateNetwork = this.hardened || this.#security.block_private_network === true;
-    this.queues = queueGroups(this.#managed.queues ?? {});
+    this.queueRules = this.#managed.queues ?? {};
+    this.queues = queueGroups(this.queueRules);
     const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
     this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
     this.#mostMs = {

@@ -71,9 +71,8 @@ export class Members {
     return this.#known.get(`host:${id}`)?.member;
   }
 
-  /** Everybody, after a fresh read. */
-  async all(): Promise<Member[]> {
-    await this.refresh();
+  /** Everybody who is known; another gateway's enrolments within seconds. */
+  all(): Member[] {
     return [...this.#known.values()].map(({ member }) => member);
   }
 

@@ -1,0 +1,13 @@
+import type { ApiTokens } from './api-tokens.ts';
+import type { Authenticator } from './authenticator.ts';
+import type { Directory } from './directory.ts';
+import type { SignIn } from './sign-in.ts';
+
+/** Everything of sign-in, tokens and people of one gateway. */
+export type Access = {
+  readonly authenticator: Authenticator;
+  readonly tokens: ApiTokens;
+  readonly directory: Directory;
+  readonly signIn: SignIn;
+  readonly hardened: () => boolean;
+};
