@@ -1,5 +1,6 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
+import { hooksSchema } from './hooks/hook.ts';
 import { searchProviderSchema } from './web/search-provider.ts';
 
 const absolutePath = z.string().startsWith('/').max(4096);
@@ -26,6 +27,23 @@ export const runnerConfigSchema = commonConfigSchema.extend({
   maxRunning: z.int().min(1).max(64),
   /** Commands that may go on in the background at once, beside those that run. */
   maxBackground: z.int().min(0).max(256).default(16),
+  /** Limits of each process that a command starts; absent means none. */
+  limits: z
+    .strictObject({
+      /** Processor time. */
+      cpuSeconds: z.int().min(1).max(86_400).optional(),
+      /** Address space, bytes. */
+      memoryBytes: z.int().min(16_777_216).optional(),
+      /** Largest file that it may write, bytes. */
+      fileBytes: z.int().min(512).optional(),
+      /** Processes of the account at once. */
+      processes: z.int().min(16).max(65_536).optional(),
+    })
+    .default({}),
+  /** Commands of the organisation before and after calls, outside the sandbox. */
+  hooks: hooksSchema.default({ before: [], after: [] }),
+  /** Below this many free bytes beside the journal nothing starts. */
+  minFreeBytes: z.int().min(0).default(67_108_864),
 });
 
 export type RunnerConfig = z.output<typeof runnerConfigSchema>;

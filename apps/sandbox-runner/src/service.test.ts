@@ -17,6 +17,7 @@ import {
 } from '@countersign/protocol';
 import { createLogger, type RunningService } from '@countersign/service-kit';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { RunnerConfig } from './config.ts';
 import { startRunner } from './service.ts';
 import { shellTools } from './work/testing/shell-tools.ts';
 import { HOST, type OrderChange, TestFleet, until } from './work/testing/test-fleet.ts';
@@ -28,17 +29,20 @@ const logger = createLogger({ name: 'test', level: 'fatal' });
 const text = (bytes: Uint8Array | undefined) => new TextDecoder().decode(bytes);
 const ranTimes = () => (existsSync(fleet.marker) ? readFileSync(fleet.marker, 'utf8').split('\n').length - 1 : 0);
 
-async function startHere(tools = shellTools): Promise<void> {
+async function startHere(tools = shellTools, change: Partial<RunnerConfig> = {}): Promise<void> {
   const onFault = (error: unknown) => {
     throw error;
   };
-  service = await startRunner(fleet.config(), {
-    tools,
-    clock: { now: Date.now },
-    logger,
-    atStep: passEachStep,
-    onFault,
-  });
+  service = await startRunner(
+    { ...fleet.config(), ...change },
+    {
+      tools,
+      clock: { now: Date.now },
+      logger,
+      atStep: passEachStep,
+      onFault,
+    },
+  );
 }
 
 beforeEach(async () => {
@@ -166,12 +170,15 @@ test('a command over its time limit is killed and reported as timed out', async 
   expect((await fleet.outcomeOf(order.orderId)).states).toEqual(['running', 'timed_out']);
 });
 
-type ControlMessage = { sequence: bigint; action?: string; by?: 'stranger'; ageMs?: number };
+type ControlMessage = { sequence: bigint; action?: string; sessionId?: string; by?: 'stranger'; ageMs?: number };
 
 function control({ orderId, callId }: { orderId: string; callId: string }, more: ControlMessage) {
   const subject = subjects.control(HOST);
   const body = Control.encode(
-    Control.fromPartial({ action: more.action ?? 'stop', orderId, callId, reason: 'asked to' }),
+    Control.fromPartial({
+      ...{ action: more.action ?? 'stop', orderId, callId, reason: 'asked to' },
+      sessionId: more.sessionId ?? '',
+    }),
   ).finish();
   const nowMs = Date.now() - (more.ageMs ?? 0);
   const signer = fleet.keys[more.by ?? 'gateway'];
@@ -351,4 +358,69 @@ test('a runner asked to end kills what runs and reports it as stopped', async ()
   expect(code).toBe(0);
   expect((await fleet.outcomeOf(order.orderId)).states).toEqual(['running', 'stopped']);
   expect(() => process.kill(Number(readFileSync(pidFile, 'utf8')), 0)).toThrow();
+});
+
+test('a before-hook that denies keeps the call from starting; an after-hook sees how one ended and changes nothing', async () => {
+  const script = (name: string, text: string) => {
+    const file = path.join(fleet.folder, name);
+    writeFileSync(file, `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    return { command: [file], tools: [], timeoutMs: 5_000 };
+  };
+  const deny = script('deny', 'grep -q forbidden && echo "no such command here" && exit 1; exit 0');
+  const observe = script('observe', `cat >> ${fleet.folder}/seen; exit 9`);
+  await startHere(shellTools, { hooks: { before: [deny], after: [observe] } });
+  const denied = await fleet.send({ args: { command: `echo forbidden >> ${fleet.marker}` } });
+  expect((await fleet.outcomeOf(denied.orderId)).outcome).toMatchObject({
+    code: ERROR_CODES.hookDenied,
+    reason: 'no such command here',
+  });
+  expect([(await fleet.outcomeOf(denied.orderId)).states, ranTimes()]).toEqual([['refused'], 0]);
+  const good = await fleet.send({ args: { command: 'exit 4' } });
+  expect((await fleet.outcomeOf(good.orderId)).states).toEqual(['running', 'done']);
+  const seen = () => (existsSync(`${fleet.folder}/seen`) ? readFileSync(`${fleet.folder}/seen`, 'utf8') : '');
+  await until(() => seen().endsWith('\n'), 'the after-hook did not run');
+  expect(JSON.parse(seen())).toMatchObject({
+    event: 'after',
+    call_id: good.callId,
+    args: { command: 'exit 4' },
+    outcome: { state: 'done', exit_code: 4 },
+  });
+});
+
+test('a host whose journal has no room starts nothing and says so', async () => {
+  await startHere(shellTools, { minFreeBytes: Number.MAX_SAFE_INTEGER });
+  const order = await fleet.send();
+  const { outcome, states } = await fleet.outcomeOf(order.orderId);
+  expect([states, outcome.reason, ranTimes()]).toEqual([['refused'], expect.stringContaining('nearly full'), 0]);
+});
+
+test('a command in the background gives its slot back, is told from its end, and is interrupted by a kill of the runner', async () => {
+  const child = await fleet.spawnRunner();
+  const started = await fleet.send({ tool: 'background', args: { command: `echo ran >> ${fleet.marker}; sleep 30` } });
+  expect((await fleet.outcomeOf(started.orderId)).states).toEqual(['running', 'backgrounded']);
+  for (let turn = 0; turn < 3; turn += 1) {
+    const short = await fleet.send({ args: { command: 'true' } });
+    expect((await fleet.outcomeOf(short.orderId)).states).toEqual(['running', 'done']);
+  }
+  child.kill('SIGKILL');
+  await fleet.spawnRunner();
+  await until(() => fleet.outcomesOf(started.orderId).length > 1, 'not reported');
+  expect(fleet.outcomesOf(started.orderId).at(-1)?.states).toEqual(['running', 'backgrounded', 'interrupted']);
+  expect(ranTimes()).toBe(1);
+});
+
+test.each([
+  ['end_turn', ['running', 'backgrounded'], 1],
+  ['end_session', ['running', 'backgrounded', 'stopped'], 2],
+])('%s stops what it covers and nothing else', async (action, states, reports) => {
+  await startHere();
+  const away = await fleet.send({ tool: 'background', args: { command: 'sleep 20' } });
+  await fleet.outcomeOf(away.orderId);
+  const waiting = await fleet.send({ args: { command: `echo ran >> ${fleet.marker}; sleep 20` } });
+  await until(() => ranTimes() === 1, 'does not run');
+  control(away, { sequence: 1n, action, sessionId: 'ses_other' });
+  control(away, { sequence: 2n, action, sessionId: 'ses_1' });
+  expect((await fleet.outcomeOf(waiting.orderId)).states).toEqual(['running', 'stopped']);
+  await until(() => fleet.outcomesOf(away.orderId).length === reports, 'not reported');
+  expect(fleet.outcomesOf(away.orderId).at(-1)?.states).toEqual(states);
 });

@@ -13,7 +13,9 @@ import {
 import type { RunnerConfig } from './config.ts';
 import { controlRoute } from './control-route.ts';
 import { startHeartbeat } from './heartbeat.ts';
+import { Hooks } from './hooks/hooks.ts';
 import { inspectRoute } from './inspect-route.ts';
+import { hasRoom } from './journal/has-room.ts';
 import { type Journal, openJournal } from './journal/journal.ts';
 import { OutputPublisher } from './processes/output-publisher.ts';
 import { ProcessTable } from './processes/process-table.ts';
@@ -76,7 +78,12 @@ function buildParts(parts: Parts) {
   const { host, masks, maxRunning, maxBackground } = config;
   const link = new BrokerLink(connection);
   const beats = new BeatWatch(auditKey, clock);
-  const readiness = new Readiness({ tools, beats, isJournalFull: journal.isFull });
+  const readiness = new Readiness({
+    tools,
+    beats,
+    isJournalFull: journal.isFull,
+    hasRoom: () => hasRoom(config.journalFile, config.minFreeBytes),
+  });
   const outbox = new OutcomeOutbox({ ...parts, link, host });
   const processes = new ProcessTable();
   const runner = new OrderRunner({
@@ -87,6 +94,7 @@ function buildParts(parts: Parts) {
     maxRunning,
     maxBackground,
     processes,
+    hooks: new Hooks(config.hooks, logger),
     output: new OutputPublisher({ ...parts, link, host }),
     unready: () => readiness.reason(),
     outcomeReady: (orderId) => outbox.add(orderId),

@@ -2,8 +2,34 @@ import { BRIDGE } from './bwrap-argv.ts';
 
 const MAX_PROCESSES = 1024;
 
-/** `-p` is the process limit of dash, `-u` that of bash. */
-const LIMITS = `ulimit -c 0; ulimit -p ${MAX_PROCESSES} 2>/dev/null || ulimit -u ${MAX_PROCESSES} 2>/dev/null`;
+/** Limits of each process of a command; absent means none. */
+export type CommandLimits = {
+  readonly cpuSeconds?: number | undefined;
+  readonly memoryBytes?: number | undefined;
+  readonly fileBytes?: number | undefined;
+  /** Processes of the account at once. */
+  readonly processes?: number | undefined;
+};
+
+const limit = (option: string, value: number | undefined): string[] =>
+  value === undefined ? [] : [`ulimit -${option} ${Math.floor(value)} 2>/dev/null`];
+
+/**
+ * `-p` is the process limit of dash, `-u` that of bash; `-v` counts KiB, `-f` blocks of 512 bytes. A lower limit that is in
+ * force stays.
+ */
+function limitScript({ cpuSeconds, memoryBytes, fileBytes, processes = MAX_PROCESSES }: CommandLimits): string[] {
+  const count = Math.floor(processes);
+  return [
+    'ulimit -c 0',
+    `ulimit -p ${count} 2>/dev/null || ulimit -u ${count} 2>/dev/null`,
+    // The soft limit tells a program by SIGXCPU; the hard one ends one that goes on.
+    ...limit('Ht', cpuSeconds === undefined ? undefined : cpuSeconds + 2),
+    ...limit('St', cpuSeconds),
+    ...limit('v', memoryBytes === undefined ? undefined : memoryBytes / 1024),
+    ...limit('f', fileBytes === undefined ? undefined : fileBytes / 512),
+  ];
+}
 
 /**
  * Starts the bridge and waits until its output ends, which it closes when the way out is open; then nothing of the
@@ -12,7 +38,10 @@ const LIMITS = `ulimit -c 0; ulimit -p ${MAX_PROCESSES} 2>/dev/null || ulimit -u
 const BRIDGED = `"${BRIDGE.node}" "${BRIDGE.script}" </dev/null || exit 126; exec 5>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE`;
 
 /** The command below its limits. It is passed as arguments and never becomes part of a script of ours. */
-export function limitedCommand(command: readonly string[], { bridged = false } = {}): readonly string[] {
-  const script = [LIMITS, ...(bridged ? [BRIDGED] : []), 'exec "$@"'].join('; ');
+export function limitedCommand(
+  command: readonly string[],
+  { bridged = false, limits = {} }: { readonly bridged?: boolean; readonly limits?: CommandLimits | undefined } = {},
+): readonly string[] {
+  const script = [...limitScript(limits), ...(bridged ? [BRIDGED] : []), 'exec "$@"'].join('; ');
   return ['/bin/sh', '-c', script, 'sh', ...command];
 }

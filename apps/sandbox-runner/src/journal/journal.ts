@@ -10,6 +10,8 @@ import { takeJournalLock } from './journal-lock.ts';
 const KEEP_MS = 7 * 24 * 3_600_000;
 const COMPACT_AT_BYTES = 16 * 1_048_576;
 const MAX_ORDERS = 50_000;
+/** Outcomes that wait for their acknowledgement are kept in memory too, so that they are bounded. */
+const MAX_WAITING_BYTES = 128 * 1_048_576;
 
 /** What the journal knows of one order. */
 export type JournalEntry =
@@ -197,7 +199,7 @@ export async function openJournal(file: string, clock: Clock): Promise<Journal> 
       entry: (orderId) => entries.get(orderId),
       unfinished: () => unfinished,
       unacknowledged: () => [...entries].flatMap(([orderId, entry]) => (entry.state === 'finished' ? [orderId] : [])),
-      isFull: () => entries.size >= MAX_ORDERS,
+      isFull: () => entries.size >= MAX_ORDERS || waitingBytes(entries) >= MAX_WAITING_BYTES,
       started: (line) => writer.append({ type: 'started', ...line }),
       backgrounded: (orderId, atMs) => writer.append({ type: 'backgrounded', order_id: orderId, at_ms: atMs }),
       finished: (orderId, outcome, atMs, expiresAtMs) =>
@@ -221,6 +223,12 @@ export async function openJournal(file: string, clock: Clock): Promise<Journal> 
     releaseLock();
     throw error;
   }
+}
+
+function waitingBytes(entries: Map<string, JournalEntry>): number {
+  let bytes = 0;
+  for (const entry of entries.values()) if (entry.state === 'finished') bytes += entry.outcome.length;
+  return bytes;
 }
 
 function readExpiry(entry: JournalEntry | undefined): number {

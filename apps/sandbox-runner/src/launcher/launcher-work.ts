@@ -40,13 +40,19 @@ type Handlers = {
 const BACKEND = 'bubblewrap';
 const PIPES = 32;
 const MAX_SEARCH_MS = 60_000;
+/** Exit codes by which a shell tells of a program that a limit ended (128 + SIGXCPU, 128 + SIGXFSZ). */
+const LIMIT_CODES: Readonly<Record<number, readonly string[]>> = {
+  152: ['limit: processor time was used up'],
+  153: ['limit: a file grew too large'],
+};
 
 function endingOf(outcome: BashOutcome): CommandEnding {
   if (outcome.kind === 'sandbox_failed') {
     return { ending: 'sandbox_failed', error: { code: outcome.code, message: outcome.reason } };
   }
   const { stdout, stderr, truncatedBytes, violations, egress } = outcome;
-  const rest = { stdout, stderr, truncatedBytes, violations, egress, backend: BACKEND };
+  const reached = outcome.kind === 'exited' ? (LIMIT_CODES[outcome.code] ?? []) : [];
+  const rest = { stdout, stderr, truncatedBytes, violations: [...violations, ...reached], egress, backend: BACKEND };
   if (outcome.kind === 'exited') return { ending: 'exited', exitCode: outcome.code, signal: '', ...rest };
   const killedBy = outcome.reason === 'signal' ? {} : { killedBy: outcome.reason };
   return { ending: 'killed', exitCode: 0, signal: outcome.signal, ...killedBy, ...rest };

@@ -1,5 +1,6 @@
 import type { Result } from '@countersign/kernel';
 import type { PathFact } from '@countersign/protocol';
+import type { CommandLimits } from '@countersign/sandbox';
 import type { FileChange } from '../changes/file-change.ts';
 import type { SearchProvider } from '../web/search-provider.ts';
 import type {
@@ -21,7 +22,10 @@ import type {
 } from '../work/host-tools.ts';
 
 /** Bounds without the signal, which travels as a message of its own, and the variables of the runner that names chose. */
-export type SentLimits = Omit<ToolLimits, 'signal'> & { readonly passed: Readonly<Record<string, string>> };
+export type SentLimits = Omit<ToolLimits, 'signal'> & {
+  readonly passed: Readonly<Record<string, string>>;
+  readonly resources?: CommandLimits | undefined;
+};
 
 type Limited<Input> = Input & { readonly limits: SentLimits };
 type Args<Name extends ToolCall['tool']> = Limited<{ readonly args: CallOf<Name>['args'] }>;

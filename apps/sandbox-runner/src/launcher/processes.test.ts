@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeEach, expect, it } from 'vitest';
 import type { LiveCommand, OutputPiece } from '../work/host-tools.ts';
-import { stdoutOf, ToolsUnderTest } from './testing/tools-under-test.ts';
+import { sandboxedTools } from './sandboxed-tools.ts';
+import { INSTALLATION, isRoot, stdoutOf, ToolsUnderTest, uid } from './testing/tools-under-test.ts';
 
 const host = new ToolsUnderTest();
 let project: string;
@@ -95,4 +96,25 @@ it('keeps two runners of one account apart: the end of one leaves the commands o
     'mine\n',
     false,
   ]);
+});
+
+it('ends what uses up its processor time or writes too large a file, and says so', async () => {
+  const limited = sandboxedTools({
+    runAs: isRoot ? { uid, gid: uid, home: host.home } : null,
+    installation: INSTALLATION,
+    limits: { cpuSeconds: 1, fileBytes: 1_048_576, memoryBytes: 268_435_456 },
+  });
+  const runLimited = (command: string) => limited.bash({ command }, host.limits(project));
+  expect(await runLimited('while :; do :; done')).toMatchObject({
+    violations: ['limit: processor time was used up'],
+  });
+  const large = await runLimited('head -c 5000000 /dev/zero > large; ls -l large | cut -d" " -f5');
+  expect(stdoutOf(large)).toBe('1048576\n');
+  expect(await runLimited('exec head -c 5000000 /dev/zero > large')).toMatchObject({
+    violations: ['limit: a file grew too large'],
+  });
+  expect(stdoutOf(await runLimited('dd if=/dev/zero of=/dev/null bs=400M count=1 2>/dev/null || echo no memory'))).toBe(
+    'no memory\n',
+  );
+  await limited.close();
 });

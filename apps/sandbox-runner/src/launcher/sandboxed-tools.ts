@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import type { CommandLimits } from '@countersign/sandbox';
 import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
 import type { SearchProvider } from '../web/search-provider.ts';
 import type { CommandEnding, HostTools, LiveCommand, ToolLimits } from '../work/host-tools.ts';
@@ -19,6 +20,8 @@ export type SandboxedToolsOptions = {
   readonly accept?: readonly string[];
   /** Where `web_search` asks. */
   readonly search?: SearchProvider | undefined;
+  /** Limits of each process that a command starts. */
+  readonly limits?: CommandLimits;
 };
 
 const ENTRY = fileURLToPath(new URL('./launcher.ts', import.meta.url));
@@ -168,7 +171,11 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
       try {
         const { signal, timeoutMs } = limits;
         const { command, cwd } = args;
-        const input = { args: { command, cwd }, limits: sent(limits), backgroundMs: live?.backgroundMs ?? timeoutMs };
+        const input = {
+          args: { command, cwd },
+          limits: { ...sent(limits), resources: options.limits },
+          backgroundMs: live?.backgroundMs ?? timeoutMs,
+        };
         return await ask('bash', input, { signal, live });
       } catch {
         return launcher?.ready ? LOST : { ending: 'sandbox_failed', error: NOT_STARTED };

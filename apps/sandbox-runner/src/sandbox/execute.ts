@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { CommandLimits } from '@countersign/sandbox';
 import { EgressProxy } from '../egress/egress-proxy.ts';
 import { BoundedOutput } from './bounded-output.ts';
 import { type OutputPipe, PipePool } from './output-pipe.ts';
@@ -16,6 +17,8 @@ export type BashRequest = SandboxRequest & {
   /** Wall clock, milliseconds. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
+  /** Limits of each process. */
+  readonly resources?: CommandLimits | undefined;
   /** When it aborts, the time limit becomes this one, counted from then. */
   readonly background?: { readonly signal: AbortSignal; readonly timeoutMs: number };
   /** Where the pipes of the output come from; made for this run alone when absent. */
@@ -113,6 +116,7 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     command: argv,
     stdio: ['ignore', stdout.writeEnd, stderr.writeEnd],
     ...(egress ? { egress } : {}),
+    resources: request.resources,
   });
   const running = await starting.finally(closeWriteEnds);
   const limit = timeLimit(running, timeoutMs, request.background);

@@ -4,7 +4,7 @@ import { Server } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
-import { limitedCommand } from '@countersign/sandbox';
+import { type CommandLimits, limitedCommand } from '@countersign/sandbox';
 import type { EgressProxy } from '../egress/egress-proxy.ts';
 import { BRIDGE_FD, type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
 
@@ -88,6 +88,7 @@ export type SpawnRequest = {
   readonly stdio: readonly ['inherit' | 'ignore', 'inherit' | number, 'inherit' | number];
   /** Needed by the profile `networked`; the caller closes it. */
   readonly egress?: EgressProxy;
+  readonly resources?: CommandLimits | undefined;
 };
 
 function stdioOf({ stdio, egress }: SpawnRequest, filter: number): StdioOptions {
@@ -100,10 +101,10 @@ function stdioOf({ stdio, egress }: SpawnRequest, filter: number): StdioOptions 
 
 /** Starts a command in a prepared sandbox. */
 export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest): Promise<RunningSandbox> {
-  const { command, egress } = request;
+  const { command, egress, resources: limits } = request;
   const filter = prepared.openFilter();
   const bridged = egress !== undefined;
-  const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command, { bridged })], {
+  const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command, { bridged, limits })], {
     cwd: '/',
     env: prepared.environment,
     stdio: stdioOf(request, filter),

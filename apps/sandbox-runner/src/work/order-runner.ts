@@ -15,6 +15,7 @@ import {
 } from '@countersign/protocol';
 import { type Logger, traceId } from '@countersign/service-kit';
 import type { FileChange } from '../changes/file-change.ts';
+import type { Hooks } from '../hooks/hooks.ts';
 import type { Journal } from '../journal/journal.ts';
 import type { OutputPublisher } from '../processes/output-publisher.ts';
 import type { ProcessTable } from '../processes/process-table.ts';
@@ -57,6 +58,7 @@ export type OrderRunnerOptions = {
   /** The journal cannot be written any more. */
   readonly onFault: (error: unknown) => void;
   readonly processes: ProcessTable;
+  readonly hooks: Pick<Hooks, 'before' | 'after'>;
   readonly output: Pick<OutputPublisher, 'publish' | 'end'>;
   readonly atStep: AtStep<RunnerStep>;
   readonly logger: Logger;
@@ -222,6 +224,8 @@ export class OrderRunner {
     const limits = limitsOf(verified, masks, hold.abort.signal);
     const broken = await brokenPrecondition(tools, verified, limits.denyRead);
     if (broken) return this.reportUnstarted(order, 'refused', broken.code, broken.message);
+    const denied = await this.options.hooks.before(verified);
+    if (denied) return this.reportUnstarted(order, 'refused', ERROR_CODES.hookDenied, denied);
     const startedAtMs = clock.now();
     const trace = traceId(order.traceparent);
     this.options.logger.info({ call: order.callId, order: order.orderId, tool: order.tool, trace }, 'order starts');
@@ -270,6 +274,7 @@ export class OrderRunner {
     const states = statesOf(startedAtMs, hold.backgroundedAtMs, last);
     const { code, reason } = end;
     await this.finish(order, { states, code, reason, end, executedDigest: verified.executedDigest });
+    await this.options.hooks.after(verified, end);
     return ENDED;
   }
 

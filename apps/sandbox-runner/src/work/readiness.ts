@@ -7,6 +7,8 @@ export type ReadinessOptions = {
   readonly tools: HostTools;
   readonly beats: BeatWatch;
   readonly isJournalFull: () => boolean;
+  /** The disk of the journal has room for what an order may add. */
+  readonly hasRoom: () => boolean;
 };
 
 /** Knows why nothing may start on this host. A failed self-test is repeated every 30 s. */
@@ -44,6 +46,7 @@ export class Readiness {
   reason(): string {
     if (this.newest.backends.length === 0) return this.newest.reason || 'no sandbox backend passed its self-test';
     if (this.options.isJournalFull()) return 'journal is full; outcomes wait for the control plane';
+    if (!this.options.hasRoom()) return 'the disk of the journal is nearly full; free some space';
     return this.options.beats.clockIsOff() ? 'clock is more than 5 s off; set the clock' : '';
   }
 }

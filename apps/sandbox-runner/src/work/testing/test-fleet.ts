@@ -145,6 +145,9 @@ export class TestFleet {
       accept: [],
       maxRunning: 2,
       maxBackground: 2,
+      limits: {},
+      hooks: { before: [], after: [] },
+      minFreeBytes: 0,
     };
   }
 
