@@ -146,9 +146,19 @@ export async function startAudit(
   await migrate(config.databaseUrl);
   const serveUrl = config.writerUrl ?? config.databaseUrl;
   const client = await connectWriter(serveUrl, crash);
+  const loader = await connectWriter(serveUrl, crash);
   const reader = openReader(serveUrl, logger);
   const state = await takeOver(client);
-  const options = { client, tenant: config.logName, receiptIdentity: identity, now, atStep, onFault: crash, ...state };
+  const options = {
+    client,
+    loader,
+    tenant: config.logName,
+    receiptIdentity: identity,
+    now,
+    atStep,
+    onFault: crash,
+    ...state,
+  };
   const sequencer = new Sequencer(options);
   if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
@@ -210,6 +220,7 @@ export async function startAudit(
       await evidence.stop();
       await nats.close();
       await reader.end();
+      await loader.end();
       await client.end();
     },
   };

@@ -15,13 +15,14 @@ export type SequencerBench = {
   readonly databaseUrl: string;
   readonly sequencer: Sequencer;
   readonly writer: pg.Client;
+  readonly loader: pg.Client;
   readonly owner: pg.Client;
   /** What the sequencer would have ended the process for. */
   readonly faults: unknown[];
   /** Milliseconds; the sequencer's clock. */
   nowMs: number;
   /** Opens the log anew, as a restart does; `head` instead of the one found. */
-  readonly reopen: (head?: TreeHead) => Promise<void>;
+  readonly reopen: (head?: TreeHead, memoryItems?: number) => Promise<void>;
   /** Moves writer and sequencer to another database. */
   readonly moveTo: (databaseUrl: string) => Promise<void>;
   /** Appends, and fails the test instead of waiting for ever when the commit fails. */
@@ -31,7 +32,14 @@ export type SequencerBench = {
 
 export function useSequencer(): SequencerBench {
   const postgres = usePostgres();
-  const held: { url: string; writer?: pg.Client; owner?: pg.Client; sequencer?: Sequencer; faults: unknown[] } = {
+  const held: {
+    url: string;
+    writer?: pg.Client;
+    loader?: pg.Client;
+    owner?: pg.Client;
+    sequencer?: Sequencer;
+    faults: unknown[];
+  } = {
     url: '',
     faults: [],
   };
@@ -50,6 +58,9 @@ export function useSequencer(): SequencerBench {
     get writer() {
       return need(held.writer);
     },
+    get loader() {
+      return need(held.loader);
+    },
     get owner() {
       return need(held.owner);
     },
@@ -57,14 +68,16 @@ export function useSequencer(): SequencerBench {
       return held.faults;
     },
     nowMs: 1_000,
-    reopen: async (head) => {
+    reopen: async (head, memoryItems) => {
       const { epoch, log, revocations } = await takeOver(bench.writer);
       held.sequencer = new Sequencer({
         client: bench.writer,
+        loader: bench.loader,
         tenant: 'test',
         epoch,
         log: head ? { ...log, head } : log,
         revocations,
+        ...(memoryItems === undefined ? {} : { memoryItems }),
         receiptIdentity: await openIdentity(await createIdentity('audit', 'audit')),
         now: () => bench.nowMs,
         atStep: passEachStep,
@@ -73,6 +86,8 @@ export function useSequencer(): SequencerBench {
     },
     moveTo: async (databaseUrl) => {
       await held.writer?.end();
+      await held.loader?.end();
+      held.loader = await connectWriter(databaseUrl, (error) => held.faults.push(error));
       held.writer = await connectWriter(databaseUrl, (error) => held.faults.push(error));
       await bench.reopen();
     },
@@ -106,7 +121,9 @@ export function useSequencer(): SequencerBench {
 
   afterEach(async () => {
     await held.writer?.end();
+    await held.loader?.end();
     delete held.writer;
+    delete held.loader;
   });
 
   return bench;

@@ -1,3 +1,4 @@
+import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type AuditEntry, canonicalEntryBytes, MAX_ENTRY_BYTES, parseEntry } from './index.ts';
@@ -129,4 +130,33 @@ test('every entry that can be written reads back', () => {
       expect(read.ok && bytesOf(read.value)).toEqual(written.value);
     }),
   );
+});
+
+test('the canonical form is that of an independent RFC 8785 writer, for every JSON value', () => {
+  const canonical = (detail: Record<string, unknown>) => canonicalEntryBytes({ ...entry, detail });
+  fc.assert(
+    fc.property(fc.dictionary(fc.string({ unit: 'binary' }), fc.jsonValue({ stringUnit: 'binary' })), (detail) => {
+      const bytes = canonical(detail);
+      expect(bytes.ok && new TextDecoder().decode(bytes.value)).toBe(canonicalize({ ...entry, detail }));
+    }),
+  );
+  const hard = {
+    10: 1,
+    9: -0,
+    é: 1e21,
+    e: 1e-7,
+    '\u20ac': '\u2028"\\\u0000',
+    '\ud83d\ude00': [],
+    '': { b: 1, a: null },
+  };
+  const bytes = canonical(hard);
+  expect(bytes.ok && new TextDecoder().decode(bytes.value)).toBe(canonicalize({ ...entry, detail: hard }));
+});
+
+test.each([
+  ['a lone surrogate', { a: '\ud800' }],
+  ['a name with one', { '\udc00': 1 }],
+  ['no number', { a: Number.NaN }],
+])('%s has no canonical form', (_name, detail) => {
+  expect(canonicalEntryBytes({ ...entry, detail })).toMatchObject({ ok: false, error: { code: 'not_json' } });
 });

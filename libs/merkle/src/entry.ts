@@ -1,5 +1,4 @@
 import { err, ok, type Result } from '@countersign/kernel';
-import canonicalize from 'canonicalize';
 
 /** Every type of an audit entry. */
 export const ENTRY_TYPES = [
@@ -87,6 +86,7 @@ export type EntryError = {
 };
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+const encoder = new TextEncoder();
 
 /** Largest canonical entry. */
 export const MAX_ENTRY_BYTES = 32_768;
@@ -166,11 +166,34 @@ function isCanonical(text: string, value: unknown): boolean {
   return canonicalText(value) === text;
 }
 
+function canonicalString(text: string): string {
+  if (!text.isWellFormed()) throw new TypeError('lone surrogate');
+  return JSON.stringify(text);
+}
+
+/** RFC 8785: the ECMAScript form of primitives, members in the order of their names' UTF-16 code units. */
+function writeCanonical(value: unknown): string {
+  if (typeof value === 'string') return canonicalString(value);
+  if (value === null || typeof value === 'boolean') return String(value);
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw new TypeError('number that is not finite');
+    return JSON.stringify(value);
+  }
+  if (Array.isArray(value)) return `[${value.map(writeCanonical).join(',')}]`;
+  if (typeof value !== 'object') throw new TypeError('value that JSON does not have');
+  const facts = value as Facts;
+  let text = '';
+  for (const name of Object.keys(facts).sort()) {
+    if (facts[name] === undefined) continue;
+    text += `${text === '' ? '' : ','}${canonicalString(name)}:${writeCanonical(facts[name])}`;
+  }
+  return `{${text}}`;
+}
+
 /** RFC 8785 text; undefined for what has none (lone surrogates, numbers that are not finite, cycles). */
 function canonicalText(value: unknown): string | undefined {
   try {
-    const text = canonicalize(value);
-    return text?.isWellFormed() ? text : undefined;
+    return writeCanonical(value);
   } catch {
     return undefined;
   }
@@ -182,7 +205,7 @@ export function canonicalEntryBytes(entry: AuditEntry): Result<Uint8Array, Entry
   if (!checked.ok) return checked;
   const text = canonicalText(entry);
   if (text === undefined) return err({ code: 'not_json', message: 'entry cannot be written as JSON' });
-  const bytes = new TextEncoder().encode(text);
+  const bytes = encoder.encode(text);
   if (bytes.length > MAX_ENTRY_BYTES) {
     return err({ code: 'too_large', message: `entry has ${bytes.length} bytes; the limit is ${MAX_ENTRY_BYTES}` });
   }

@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import { FACTS_MIGRATION } from './migration-facts.ts';
 import { FREEZE_MIGRATION } from './migration-freeze.ts';
+import { PACKED_MIGRATION } from './migration-packed.ts';
 
 /** Entries in one partition: a multiple of 256, the width of a tile. */
 export const PARTITION_ENTRIES = 1_048_576;
@@ -134,26 +135,17 @@ do $$ declare item record; begin
 end $$;
 `;
 
+const run = (...parts: readonly string[]): Migration => ({
+  up: async (db: Kysely<unknown>) => {
+    for (const part of parts) await sql.raw(part).execute(db);
+  },
+});
+
 /** Every migration, by name; run in order of names, each once. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
-  '0001_log': {
-    up: async (db: Kysely<unknown>) => {
-      for (const part of [TABLES, APPEND_ONLY, APPEND, ROLES]) await sql.raw(part).execute(db);
-    },
-  },
-  '0002_owner': {
-    up: async (db: Kysely<unknown>) => {
-      for (const part of [DOCUMENT_BASE, OWNER]) await sql.raw(part).execute(db);
-    },
-  },
-  '0003_freeze': {
-    up: async (db: Kysely<unknown>) => {
-      for (const part of FREEZE_MIGRATION) await sql.raw(part).execute(db);
-    },
-  },
-  '0004_facts': {
-    up: async (db: Kysely<unknown>) => {
-      for (const part of FACTS_MIGRATION) await sql.raw(part).execute(db);
-    },
-  },
+  '0001_log': run(TABLES, APPEND_ONLY, APPEND, ROLES),
+  '0002_owner': run(DOCUMENT_BASE, OWNER),
+  '0003_freeze': run(...FREEZE_MIGRATION),
+  '0004_facts': run(...FACTS_MIGRATION),
+  '0005_packed': run(...PACKED_MIGRATION),
 };

@@ -14,6 +14,7 @@ import type pg from 'pg';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCold } from '../sequencer/cold-state.ts';
+import { HotState } from '../sequencer/hot-state.ts';
 import type { Sequencer } from '../sequencer/sequencer.ts';
 import { freezeRoutes } from './freeze-routes.ts';
 
@@ -181,7 +182,8 @@ export function auditRoutes(context: RouteContext): AuditServer {
         if (!isCallId(request.callId)) return undefined;
         const connection = await context.reader.connect();
         try {
-          const cold = await loadCold(connection, { calls: [request.callId], entries: [], streams: [], documents: [] });
+          const cold = new HotState();
+          await loadCold(connection, { calls: [request.callId], entries: [], streams: [], documents: [] }, cold);
           const call = cold.calls.get(request.callId);
           return call && receiptOf(call, context.receiptIdentity);
         } finally {

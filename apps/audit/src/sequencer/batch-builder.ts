@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
 import { type AuditEntry, appendLeaf, canonicalEntryBytes, leafHash, type TreeHead } from '@countersign/merkle';
-import { AppendRefusal, AppendReply, AppendRequest, EntryDraft } from '@countersign/protocol';
+import { AppendRefusal, AppendReply, AppendRequest, type EntryDraft } from '@countersign/protocol';
 import { changeFreeze, type FreezeChange, type FreezeState } from '../freeze/freeze-state.ts';
 import type { GrantMemory } from '../grants/grant-memory.ts';
 import type { Batch, DocumentRow, EntryRow, FreezeRow } from './batch.ts';
@@ -10,12 +9,15 @@ import { readBody } from './check-request.ts';
 import { type ColdState, knownDocument } from './cold-state.ts';
 import { judge } from './judge.ts';
 import type { SequencerOptions } from './sequencer.ts';
+import { sha256 } from './sha256.ts';
 
-const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
 const hex = (data: Uint8Array): string => Buffer.from(data).toString('hex');
 
-/** Identity of a draft for replays: everything but the time at which the sender wrote it. */
-const draftHash = (draft: EntryDraft): Uint8Array => sha256(EntryDraft.encode({ ...draft, emittedMs: 0n }).finish());
+/** Identity of a draft for replays: everything but the time at which the sender wrote it. No name holds a line feed. */
+function draftHash(draft: EntryDraft): Uint8Array {
+  const names = `${draft.id}\n${draft.type}\n${draft.stream}\n${draft.callId}\n${draft.toState}\n`;
+  return sha256(Buffer.concat([Buffer.from(names), draft.body]));
+}
 
 export type BuilderOptions = Pick<SequencerOptions, 'epoch' | 'tenant' | 'receiptIdentity'>;
 /** The log before a batch. */
@@ -57,7 +59,7 @@ export class BatchBuilder {
     const replayed = this.#replay(request);
     if (replayed) return replayed;
     const judged = judge(request, {
-      call: (callId) => this.#calls.get(callId) ?? this.#cold.calls.get(callId),
+      call: (callId) => this.#cold.calls.get(callId),
       document: (kind, key) => this.#cold.documents.get(`${kind}/${key}`),
       freezes: this.#freezes,
       nowMs: this.#recordedMs,
@@ -188,7 +190,9 @@ export class BatchBuilder {
         leafHash: hex(decided.leafHash),
         assertionsDigest: hex(request.assertionsDigest),
       };
-      this.#calls.set(callId, { record: call.record, decision: decision ?? call.decision });
+      const kept = { record: call.record, decision: decision ?? call.decision };
+      this.#calls.set(callId, kept);
+      this.#cold.calls.set(callId, kept);
     }
     for (const { kind, key, value } of request.documents) this.#keepDocument(kind, key, value);
   }
@@ -210,7 +214,7 @@ export class BatchBuilder {
   #keepPayload(request: AppendRequest): void {
     const callId = request.entries.find((draft) => draft.callId !== '')?.callId;
     if (callId === undefined) return;
-    const isNew = !this.#calls.has(callId) && !this.#cold.calls.has(callId);
+    const isNew = !this.#cold.calls.has(callId);
     if (!isNew && request.sealedResult.length === 0) return;
     const kept = this.#payloads.get(callId);
     this.#payloads.set(callId, {
@@ -226,10 +230,10 @@ export class BatchBuilder {
     replayed: boolean,
   ): AppendReply {
     const about = request.entries.find((draft) => draft.callId !== '')?.callId ?? '';
-    const call = this.#calls.get(about) ?? this.#cold.calls.get(about);
+    const call = this.#cold.calls.get(about);
     const dispatches = request.entries.some((draft) => draft.toState === 'dispatched');
     const receipt = dispatches && call ? receiptOf(call, this.#options.receiptIdentity) : undefined;
-    return AppendReply.fromPartial({
+    return {
       requestId: request.requestId,
       entries: rows.map((row) => ({
         id: row.id,
@@ -237,9 +241,10 @@ export class BatchBuilder {
         leafHash: row.leafHash,
         recordedMs: BigInt(row.recordedMs),
       })),
-      ...(receipt ? { receipt } : {}),
-      ...(call ? { call: call.record } : {}),
+      receipt,
+      refusal: undefined,
       replayed,
-    });
+      call: call?.record,
+    };
   }
 }

@@ -44,60 +44,88 @@ export type Batch = {
   readonly freezes: readonly FreezeRow[];
 };
 
-const bytes = (value: Uint8Array): Buffer => Buffer.from(value);
+/** A value that PostgreSQL gets as bytes, without a copy. */
+const bytes = (value: Uint8Array): Buffer => Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+
+/** Parts put one after the other, and where each ends. */
+function pack(parts: readonly Uint8Array[]): { blob: Buffer; ends: number[] } {
+  let end = 0;
+  const ends = parts.map((part) => {
+    end += part.length;
+    return end;
+  });
+  return { blob: Buffer.concat(parts), ends };
+}
 
 function describeFreeze({ change, epoch }: FreezeRow): object {
   if (change.kind !== 'confirm') return { ...change, epoch: String(epoch) };
   return { ...change, epoch: String(change.epoch) };
 }
 
+/** What few batches hold: changed documents and freezes. */
+function describeOthers(batch: Batch): string | null {
+  if (batch.documents.length === 0 && batch.freezes.length === 0) return null;
+  const documents = batch.documents.map((row) => ({
+    kind: row.kind,
+    key: row.key,
+    base: String(row.base),
+    version: String(row.version),
+    value: JSON.parse(new TextDecoder().decode(row.value)) as unknown,
+  }));
+  return JSON.stringify({ documents, freezes: batch.freezes.map(describeFreeze) });
+}
+
+function entryValues(entries: readonly EntryRow[]): unknown[] {
+  const leaves = pack(entries.map((row) => row.leaf));
+  return [
+    entries.map((row) => row.id),
+    entries.map((row) => row.stream),
+    entries.map((row) => row.seq),
+    entries.map((row) => row.type),
+    entries.map((row) => row.callId ?? ''),
+    leaves.blob,
+    leaves.ends,
+    Buffer.concat(entries.map((row) => row.leafHash)),
+    Buffer.concat(entries.map((row) => row.draftHash)),
+  ];
+}
+
+function callValues(calls: readonly CallMemory[]): unknown[] {
+  const records = pack(calls.map(({ record }) => CallRecord.encode(record).finish()));
+  return [
+    calls.map(({ record }) => record.callId),
+    calls.map(({ record }) => record.agent),
+    calls.map(({ record }) => record.sessionId),
+    calls.map(({ record }) => record.state),
+    calls.map(({ record }) => String(record.receivedMs)),
+    calls.map(({ decision }) => (decision ? JSON.stringify(decision) : '')),
+    records.blob,
+    records.ends,
+  ];
+}
+
+const PLACES = Array.from({ length: 23 }, (_, at) => `$${at + 1}`).join(', ');
+
 /** Writes a batch in one round trip and one commit. Rejects when the fence or a row count is not as expected. */
 export async function commitBatch(client: pg.Client, batch: Batch): Promise<void> {
-  const description = {
+  const fence = {
     epoch: String(batch.epoch),
     first: batch.first,
-    next: batch.head.size,
     recorded_ms: batch.recordedMs,
     freeze_epoch: String(batch.freezeEpoch),
-    freezes: batch.freezes.map(describeFreeze),
-    entries: batch.entries.map((row) => ({
-      id: row.id,
-      i: row.index,
-      stream: row.stream,
-      seq: row.seq,
-      type: row.type,
-      call: row.callId,
-      ms: row.recordedMs,
-    })),
-    calls: batch.calls.map(({ record, decision }) => ({
-      call: record.callId,
-      agent: record.agent,
-      session: record.sessionId,
-      state: record.state,
-      ms: String(record.receivedMs),
-      decision: decision ?? null,
-    })),
-    payloads: batch.payloads.map((row) => ({ call: row.callId })),
-    documents: batch.documents.map((draft) => ({
-      kind: draft.kind,
-      key: draft.key,
-      base: String(draft.base),
-      version: String(draft.version),
-      value: JSON.parse(new TextDecoder().decode(draft.value)) as unknown,
-    })),
   };
   await client.query({
     name: 'append_batch',
-    text: 'select audit.append_batch($1::jsonb, $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[])',
+    text: `select audit.append_batch(${PLACES})`,
     values: [
-      JSON.stringify(description),
-      batch.entries.map((row) => bytes(row.leaf)),
-      batch.entries.map((row) => bytes(row.leafHash)),
-      batch.entries.map((row) => bytes(row.draftHash)),
-      batch.calls.map(({ record }) => bytes(CallRecord.encode(record).finish())),
+      JSON.stringify(fence),
+      batch.head.stack.map(bytes),
+      ...entryValues(batch.entries),
+      ...callValues(batch.calls),
+      batch.payloads.map((row) => row.callId),
       batch.payloads.map((row) => bytes(row.payload)),
       batch.payloads.map((row) => bytes(row.result)),
-      batch.head.stack.map(bytes),
+      describeOthers(batch),
     ],
   });
 }

@@ -18,6 +18,8 @@ const MAX_ANCESTORS = 32;
 /** INVARIANT: only the record itself says these. */
 const OWN_TYPES: ReadonlySet<string> = new Set(['freeze.set', 'freeze.cleared', 'freeze.confirmed', 'checkpoint']);
 
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
 type Body = { readonly [key: string]: unknown };
 
 /** What a sender may say of an entry; everything else is the sequencer's word. */
@@ -48,7 +50,7 @@ const isObject = (value: unknown): value is Body =>
 export function readBody(draft: EntryDraft): Body | string {
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(draft.body));
+    value = JSON.parse(decoder.decode(draft.body));
   } catch {
     return `entry \`${draft.id}\` has a body that is not JSON`;
   }

@@ -25,20 +25,25 @@ export type KnownDocument = {
   readonly parent?: string;
   readonly grant?: GrantMemory;
 };
+/** What a batch reads and moves forward. */
+export type Known<T> = {
+  readonly get: (key: string) => T | undefined;
+  readonly has: (key: string) => boolean;
+  readonly set: (key: string, value: T) => unknown;
+};
 export type ColdState = {
-  readonly calls: Map<string, CallMemory>;
-  readonly entries: Map<string, KnownEntry>;
-  readonly streams: Map<string, { seq: number; leaf: string }>;
+  readonly calls: Known<CallMemory>;
+  readonly entries: Known<KnownEntry>;
+  readonly streams: Known<{ seq: number; leaf: string }>;
   /** By `kind/key`. */
-  readonly documents: Map<string, KnownDocument>;
+  readonly documents: Known<KnownDocument>;
 };
 
 const LOAD = `
 select 'call' as what, call_id as key, null::bigint as a, null::bigint as b, record as x, null::bytea as y, decision_entry as d from audit.call where call_id = any($1)
 union all select 'entry', entry_id, log_index, recorded_ms, leaf_hash, draft_hash, null from audit.entry_key where entry_id = any($2)
-union all select 'stream', s.name, e.stream_seq, null, k.leaf_hash, null, null from unnest($3::text[]) as s(name)
-  cross join lateral (select stream_seq, log_index from audit.entry where stream = s.name order by stream_seq desc limit 1) e
-  join audit.entry_key k on k.log_index = e.log_index
+union all select 'stream', s.name, e.stream_seq, null, sha256('\\x00'::bytea || e.leaf), null, null from unnest($3::text[]) as s(name)
+  cross join lateral (select stream_seq, leaf from audit.entry where stream = s.name order by stream_seq desc limit 1) e
 union all select 'document', kind || '/' || key, version, null, null, null,
   case kind when 'grant' then value when 'session' then jsonb_build_object('parent', value->'parent') end from audit.document where kind || '/' || key = any($4)`;
 
@@ -60,14 +65,11 @@ export function knownDocument(name: string, version: bigint, facts: unknown): Kn
   return { version, parent: typeof parent === 'string' ? parent : '' };
 }
 
-/** Reads what is asked for in one round trip. */
-export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<ColdState> {
-  const found: ColdState = { calls: new Map(), entries: new Map(), streams: new Map(), documents: new Map() };
-  const { rows } = await client.query<Row>({
-    name: 'load_cold',
-    text: LOAD,
-    values: [keys.calls, keys.entries, keys.streams, keys.documents],
-  });
+/** Reads `keys` into `found` in one round trip; none when there is nothing to read. */
+export async function loadCold(client: pg.ClientBase, keys: ColdKeys, found: ColdState): Promise<void> {
+  const values = [keys.calls, keys.entries, keys.streams, keys.documents];
+  if (values.every((list) => list.length === 0)) return;
+  const { rows } = await client.query<Row>({ name: 'load_cold', text: LOAD, values });
   for (const row of rows) {
     const x = row.x ?? Buffer.alloc(0);
     if (row.what === 'call') {
@@ -83,5 +85,4 @@ export async function loadCold(client: pg.ClientBase, keys: ColdKeys): Promise<C
     } else if (row.what === 'stream') found.streams.set(row.key, { seq: Number(row.a), leaf: x.toString('hex') });
     else found.documents.set(row.key, knownDocument(row.key, BigInt(row.a ?? 0), row.d));
   }
-  return found;
 }

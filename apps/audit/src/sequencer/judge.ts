@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { isCallState, isTerminal, isTransitionAllowed } from '@countersign/kernel';
 import { AppendRefusal, type AppendRequest, type EntryDraft } from '@countersign/protocol';
 import { type FreezeState, freezeOf } from '../freeze/freeze-state.ts';
@@ -7,6 +6,7 @@ import { judgeGrants } from '../grants/judge-grants.ts';
 import { type CallMemory, newCall } from './call-memory.ts';
 import type { KnownDocument } from './cold-state.ts';
 import { checkAfterEnd, checkClosed, checkEntryRules } from './entry-rules.ts';
+import { sha256 } from './sha256.ts';
 
 /** What the sequencer knows when it judges a request. */
 export type JudgeView = {
@@ -187,7 +187,7 @@ function withFacts(request: AppendRequest, calls: Map<string, CallMemory>): Map<
   for (const [callId, call] of calls) {
     let { record } = call;
     if (request.view.length > 0) {
-      const viewDigest = new Uint8Array(createHash('sha256').update(request.view).digest());
+      const viewDigest = sha256(request.view);
       record = { ...record, view: request.view, viewDigest };
     }
     if (request.entries.some((draft) => draft.callId === callId && draft.type === 'call.cancel_requested'))

@@ -5,7 +5,7 @@ import { Kysely, PostgresDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { describe, expect, test, vi } from 'vitest';
-import { session as changed, entry, json, received, text } from '../../test/drafts.ts';
+import { session as changed, dispatch, entry, json, received, text } from '../../test/drafts.ts';
 import { useSequencer } from '../../test/use-sequencer.ts';
 import { migrate } from '../db/connection.ts';
 import { MIGRATIONS, PARTITION_ENTRIES } from '../db/migrations.ts';
@@ -29,7 +29,7 @@ describe('group commit', () => {
     expect(await count('select count(distinct xmin::text) n from audit.entry')).toBe(1);
   });
 
-  test('a batch costs one flush of the write-ahead log and two round trips, however many receipts it gives', async () => {
+  test('a batch costs one flush of the write-ahead log, one round trip of the writer and one of its reader, however many receipts it gives', async () => {
     await append(received('call_warm'));
     const flushes = async () => {
       await bench.writer.query('select pg_stat_force_next_flush()');
@@ -40,11 +40,11 @@ describe('group commit', () => {
       return Number(seen.rows[0]?.n);
     };
     const before = await flushes();
-    const queries = vi.spyOn(bench.writer, 'query');
+    const queries = [vi.spyOn(bench.writer, 'query'), vi.spyOn(bench.loader, 'query')];
     await Promise.all(Array.from({ length: 64 }, (_, at) => append(received(`call_${at}`))));
-    const roundTrips = queries.mock.calls.length;
-    queries.mockRestore();
-    expect({ roundTrips, flushes: (await flushes()) - before }).toEqual({ roundTrips: 2, flushes: 1 });
+    const roundTrips = queries.map((spy) => spy.mock.calls.length);
+    for (const spy of queries) spy.mockRestore();
+    expect({ roundTrips, flushes: (await flushes()) - before }).toEqual({ roundTrips: [1, 1], flushes: 1 });
   });
 
   test('more than 500 entries are split at 500', async () => {
@@ -67,6 +67,27 @@ describe('group commit', () => {
     expect(await count('select max(log_index) n from audit.entry')).toBe(PARTITION_ENTRIES);
     await expect(bench.owner.query('delete from audit.entry_p1')).rejects.toThrow(/append-only/);
   });
+});
+
+describe('memory', () => {
+  const life = (callId: string) => [received(callId), decision(callId, 'allow', 'approved'), dispatch(callId)];
+
+  test.each([0, 1, 20_000])(
+    'with %i items kept, calls that arrive all at once and replays are judged alike',
+    async (items) => {
+      await bench.reopen(undefined, items);
+      const calls = Array.from({ length: 40 }, (_, at) => `call_${at}`);
+      const first = await Promise.all(calls.flatMap(life).map(append));
+      expect(first.filter((reply) => reply.refusal).length).toBe(0);
+      const again = await Promise.all(calls.flatMap(life).map(append));
+      expect(again.map(({ entries }) => entries)).toEqual(first.map(({ entries }) => entries));
+      expect(again.every((reply) => reply.replayed)).toBe(true);
+      const lost = await Promise.all(calls.map((callId) => append(decision(callId, 'deny', 'denied'))));
+      expect(lost.map((reply) => reply.refusal?.code)).toEqual(calls.map(() => 'countersign.audit.conflict'));
+      expect(await count('select count(*) n from audit.entry')).toBe(120);
+      expect(await count('select count(*) n from audit.entry where stream_seq > 2')).toBe(0);
+    },
+  );
 });
 
 describe('a sender cannot stop the record', () => {

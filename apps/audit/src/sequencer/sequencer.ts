@@ -7,10 +7,11 @@ import type { FreezeChange, FreezeState } from '../freeze/freeze-state.ts';
 import type { Revocations } from '../freeze/revocations.ts';
 import { grantsOf } from '../grants/judge-grants.ts';
 import type { AuditStep } from './audit-step.ts';
-import { commitBatch } from './batch.ts';
+import { type Batch, commitBatch } from './batch.ts';
 import { BatchBuilder, type LogState } from './batch-builder.ts';
 import { checkRequest, weightOf } from './check-request.ts';
-import { loadCold } from './cold-state.ts';
+import { type ColdKeys, loadCold } from './cold-state.ts';
+import { HotState } from './hot-state.ts';
 
 const MAX_BATCH_ENTRIES = 500;
 const MAX_BATCH_BYTES = 16 * 1_048_576;
@@ -26,8 +27,19 @@ type Waiting = {
   readonly resolve: (reply: AppendReply) => void;
 };
 
+type Prepared = {
+  readonly taken: readonly Waiting[];
+  readonly replies: readonly AppendReply[];
+  readonly batch: Batch;
+  /** The log after the batch. */
+  readonly log: LogState;
+};
+
 export type SequencerOptions = {
+  /** Writes; nothing else does. */
   readonly client: pg.Client;
+  /** Reads while the writer commits. */
+  readonly loader: pg.ClientBase;
   readonly tenant: string;
   readonly epoch: bigint;
   /** The log as it was taken over. */
@@ -35,6 +47,8 @@ export type SequencerOptions = {
   readonly revocations: Revocations;
   readonly receiptIdentity: Identity;
   readonly now: () => number;
+  /** Calls, entries, streams and documents that memory keeps, each; what it does not keep is read again. */
+  readonly memoryItems?: number;
   readonly atStep: AtStep<AuditStep>;
   /** Told once when a commit failed; the process must end (crash-only), because memory is ahead of the database. */
   readonly onFault: (error: unknown) => void;
@@ -55,7 +69,14 @@ export class Sequencer {
   #waitingBytes = 0;
   /** Partitions below this number are there. */
   #partitions = 0;
+  /** As committed. */
   #log: LogState;
+  /** As judged: ahead of what is committed by the batch in flight. */
+  #judged: LogState;
+  #committing: Promise<void> = Promise.resolve();
+  /** Requests of the batch in flight. */
+  #inFlight = 0;
+  readonly #hot: HotState;
   #running = false;
   #failed = false;
   /** Commits so far; a count that tests assert. */
@@ -64,6 +85,8 @@ export class Sequencer {
   constructor(options: SequencerOptions) {
     this.#options = options;
     this.#log = options.log;
+    this.#hot = new HotState(options.memoryItems);
+    this.#judged = options.log;
   }
 
   /** Tree head over everything committed. */
@@ -118,12 +141,25 @@ export class Sequencer {
     // Requests of the same turn of the event loop share a commit.
     await new Promise((resolve) => setImmediate(resolve));
     try {
-      while (this.#waiting.length > 0) await this.#commitWaiting();
+      while (this.#waiting.length > 0) {
+        if (this.#waiting.length < this.#inFlight / 2) await this.#committing;
+        const prepared = await this.#prepare();
+        await this.#committing;
+        if (this.#failed) return;
+        this.#committing = this.#commit(prepared).catch((error: unknown) => this.#fail(error));
+      }
+      await this.#committing;
+      if (this.#waiting.length > 0) return void this.#run();
       this.#running = false;
     } catch (error) {
-      this.#failed = true;
-      this.#options.onFault(error);
+      this.#fail(error);
     }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    this.#options.onFault(error);
   }
 
   #take(): Waiting[] {
@@ -148,39 +184,52 @@ export class Sequencer {
     this.#partitions = needed;
   }
 
-  async #commitWaiting(): Promise<void> {
-    const taken = this.#take();
+  #keysOf(taken: readonly Waiting[]): ColdKeys {
     const requests = taken.map(({ request }) => request);
     const drafts = requests.flatMap((request) => request.entries);
-    const cold = await loadCold(this.#options.client, {
+    const streams = new Set(drafts.map((draft) => draft.stream));
+    if (taken.some(({ freeze }) => freeze)) streams.add('freeze');
+    return {
       calls: [...new Set(drafts.map((draft) => draft.callId).filter((id) => id !== ''))],
       entries: drafts.map((draft) => draft.id),
-      streams: [
-        ...new Set([...drafts.map((draft) => draft.stream), ...(taken.some(({ freeze }) => freeze) ? ['freeze'] : [])]),
-      ],
+      streams: [...streams],
       documents: requests.flatMap((request) => [
         ...request.documents.map((draft) => `${draft.kind}/${draft.key}`),
         ...request.expected.map(({ kind, key }) => `${kind}/${key}`),
         ...(request.sessionVersion === 0n ? [] : [`session/${request.sessionId}`]),
         ...grantsOf(request).map((id) => `grant/${id}`),
       ]),
-    });
+    };
+  }
+
+  /** Judges what waits, in arrival order, while the batch before it may still be on its way to the disk. */
+  async #prepare(): Promise<Prepared> {
+    const taken = this.#take();
+    await loadCold(this.#options.loader, this.#hot.missing(this.#keysOf(taken)), this.#hot);
     this.#options.atStep('batch.loaded');
-    const recordedMs = Math.max(this.#log.recordedMs, this.#options.now());
-    const building = new BatchBuilder(this.#options, cold, { ...this.#log, recordedMs });
+    const recordedMs = Math.max(this.#judged.recordedMs, this.#options.now());
+    const building = new BatchBuilder(this.#options, this.#hot, { ...this.#judged, recordedMs });
     const replies = taken.map(({ request, freeze }) =>
       freeze ? building.changeFreeze(freeze) : building.add(request),
     );
     const batch = building.batch();
+    this.#judged = { head: batch.head, recordedMs, freezes: building.freezes };
+    return { taken, replies, batch, log: this.#judged };
+  }
+
+  /** INVARIANT: answers leave after the commit, also refusals: the winner that they name may be in the batch before. */
+  async #commit({ taken, replies, batch, log }: Prepared): Promise<void> {
+    this.#inFlight = taken.length;
     if (batch.entries.length > 0) {
       await this.#makePartitions(batch.head.size);
       this.#options.atStep('batch.judged');
       await commitBatch(this.#options.client, batch);
       this.#options.atStep('batch.committed');
       this.commits += 1;
-      this.#log = { head: batch.head, recordedMs: batch.recordedMs, freezes: building.freezes };
+      this.#log = log;
       for (const { record } of batch.calls) this.#options.revocations.note(record);
     }
+    this.#inFlight = 0;
     taken.forEach(({ resolve }, at) => {
       const reply = replies[at];
       if (reply) resolve(reply);
