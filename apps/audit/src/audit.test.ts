@@ -159,7 +159,7 @@ describe('the record', () => {
   test('every answered request survives a kill in the middle of a burst, once', async () => {
     const answered: string[] = [];
     const burst = Array.from({ length: 200 }, (_, at) => submit(`call_${at}`).then(() => answered.push(`call_${at}`)));
-    await expect.poll(() => answered.length, { interval: 1 }).toBeGreaterThan(0);
+    await expect.poll(() => answered.length, { interval: 1, timeout: 20_000 }).toBeGreaterThan(0);
     await audit.kill();
     await restart();
     for (const callId of answered) expect((await getCall(callId)).state).toBe('pending');

@@ -11,6 +11,11 @@ export const auditConfigSchema = commonConfigSchema.extend({
   /** Key that signs checkpoints; another than the one that signs receipts. */
   logIdentityFile: z.string().min(1),
   listen: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
+  /** How often the right to write is renewed, and how long it lasts without that; a standby waits as long. */
+  lease: z
+    .object({ renewMs: z.int().min(100).max(10_000), ttlMs: z.int().min(1_000).max(60_000) })
+    .refine(({ renewMs, ttlMs }) => ttlMs >= 3 * renewMs, 'ttlMs is at least three times renewMs')
+    .default({ renewMs: 2_000, ttlMs: 8_000 }),
   /** Origin of the checkpoints. */
   logName: z.string().regex(/^[^\s+]{1,128}$/),
   /** Witnesses whose cosignatures are kept, as C2SP verifier keys of type 4: `name+id+base64`. */

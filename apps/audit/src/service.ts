@@ -1,30 +1,23 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
-import {
-  AppendRequest,
-  AuditService,
-  Beat,
-  EnvelopeKind,
-  type Identity,
-  type Roster,
-  signEnvelope,
-  subjects,
-} from '@countersign/protocol';
+import { AppendRequest, AuditService, type Identity, type Roster } from '@countersign/protocol';
 import {
   connectNats,
   inboxPrefix,
   type Logger,
   loadIdentity,
   loadRoster,
-  type NatsConnection,
   type RunningService,
   serveGrpc,
 } from '@countersign/service-kit';
 import pg from 'pg';
+import { beatOf, frozenFacts } from './beat.ts';
 import type { AuditConfig } from './config.ts';
 import { connectWriter, migrate } from './db/connection.ts';
+import { type Lease, waitForLease } from './lease/lease.ts';
 import { readWitness } from './proofs/cosignatures.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
@@ -46,7 +39,7 @@ function checkRoster(roster: Roster, identity: Identity, logIdentity: Identity):
     const known = roster.members.some((member) => member.role === role && member.signKey === held.publicKey);
     if (!known)
       throw new FaultError(`the roster does not hold the \`${role}\` key of this service; sign a new roster`, {
-        code: 'countersign.audit.not_in_roster',
+        code: ERROR_CODES.auditNotInRoster,
       });
   }
 }
@@ -66,34 +59,6 @@ async function appendFirst(sequencer: Sequencer, rosterFile: string, nowMs: numb
     throw new FaultError(`the first entry was refused: ${refusal.message}`, {
       code: 'countersign.audit.no_first_entry',
     });
-}
-
-/** A function that publishes one signed beat. */
-function beatOf(
-  nats: NatsConnection,
-  identity: Identity,
-  now: () => number,
-  facts: () => Omit<Beat, 'atMs'>,
-): () => void {
-  let sequence = BigInt(now());
-  const subject = subjects.beat();
-  return () => {
-    const beat: Beat = { ...facts(), atMs: BigInt(now()) };
-    sequence += 1n;
-    const body = Beat.encode(beat).finish();
-    nats.publish(subject, signEnvelope(identity, { kind: EnvelopeKind.BEAT, subject, body, nowMs: now(), sequence }));
-  };
-}
-
-/** What the beat says of frozen scopes and revoked orders. */
-function frozenFacts(sequencer: Sequencer): Omit<Beat, 'atMs' | 'checkpoint'> {
-  const freezes = [...sequencer.freezes.freezes.values()];
-  return {
-    freezeEpoch: sequencer.freezes.epoch,
-    frozenScopes: freezes.map((freeze) => freeze.scope),
-    stoppedScopes: freezes.filter((freeze) => freeze.stopRunning).map((freeze) => freeze.scope),
-    revokedOrders: sequencer.revokedOrders(),
-  };
 }
 
 /** Connections for reads, which can write nothing. */
@@ -124,18 +89,96 @@ function checkpointStore(
   };
 }
 
-/** What tests may put in place of the real clock and of passing each step. */
-export type AuditDependencies = { readonly now?: () => number; readonly atStep?: AtStep<AuditStep> };
+/** What tests may put in place of the real clock and of passing each step; `stopping` ends the wait of a standby. */
+export type AuditDependencies = {
+  readonly now?: () => number;
+  readonly atStep?: AtStep<AuditStep>;
+  readonly stopping?: AbortSignal;
+};
+
+/** Renews the lease until stopped. The first failure ends the process: another may write already. */
+function keepLease(lease: Lease, renewMs: number, crash: (error: unknown) => void): NodeJS.Timeout {
+  let running = false;
+  return setInterval(() => {
+    if (running) return;
+    running = true;
+    lease.renew().then(() => {
+      running = false;
+    }, crash);
+  }, renewMs);
+}
+
+type Opened = {
+  readonly sequencer: Sequencer;
+  readonly lease: Lease;
+  readonly reader: pg.Pool;
+  readonly checkpointOf: (head: TreeHead) => string;
+  readonly storeCheckpoint: () => Promise<void>;
+  readonly close: () => Promise<void>;
+};
+
+type Keys = { readonly identity: Identity; readonly logIdentity: Identity };
+
+/** Takes the log over, when this process may; undefined when it was stopped first. */
+async function openLog(
+  config: AuditConfig,
+  { identity, logIdentity }: Keys,
+  {
+    now,
+    atStep,
+    stopping,
+    logger,
+    crash,
+  }: Required<AuditDependencies> & { logger: Logger; crash: (e: unknown) => void },
+): Promise<Opened | undefined> {
+  const databaseUrl = config.writerUrl ?? config.databaseUrl;
+  const lease = await waitForLease({
+    databaseUrl,
+    holder: `${hostname()}:${process.pid}`,
+    ttlMs: config.lease.ttlMs,
+    stopping,
+    onLost: crash,
+    onStandby: (holder) => logger.info({ holder }, 'standing by; another process writes the log'),
+  });
+  if (!lease) return undefined;
+  const renewing = keepLease(lease, config.lease.renewMs, crash);
+  const loader = await connectWriter(databaseUrl, crash);
+  const reader = openReader(databaseUrl, logger);
+  const state = await takeOver(lease.writer);
+  const sequencer = new Sequencer({
+    client: lease.writer,
+    loader,
+    tenant: config.logName,
+    receiptIdentity: identity,
+    now,
+    atStep,
+    onFault: crash,
+    ...state,
+  });
+  if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
+  const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
+  const storeCheckpoint = checkpointStore(lease.writer, sequencer, checkpointOf, atStep);
+  const close = async () => {
+    await sequencer.drain();
+    await storeCheckpoint();
+    clearInterval(renewing);
+    await reader.end();
+    await loader.end();
+    await lease.release();
+    await lease.writer.end();
+  };
+  return { sequencer, lease, reader, checkpointOf, storeCheckpoint, close };
+}
 
 /**
- * Starts the audit service: migrations, take-over, entry 0, checkpoint, and only then serves. Crash-only: a database fault
- * ends the process, because a commit of unknown outcome must be read back by a fresh one.
+ * Starts the audit service: migrations, lease, take-over, entry 0, checkpoint, and only then serves; until it has the lease it
+ * stands by. Crash-only: a database fault ends the process, because a commit of unknown outcome must be read back by a fresh one.
  */
 export async function startAudit(
   config: AuditConfig,
   logger: Logger,
-  { now = Date.now, atStep = passEachStep }: AuditDependencies = {},
-): Promise<RunningService & { port: number; sequencer: Sequencer }> {
+  { now = Date.now, atStep = passEachStep, stopping = new AbortController().signal }: AuditDependencies = {},
+): Promise<RunningService> {
   const crash = (error: unknown) => {
     logger.fatal({ err: error }, 'the record cannot be written; ending');
     process.exit(1);
@@ -144,39 +187,22 @@ export async function startAudit(
   const logIdentity = await loadIdentity(config.logIdentityFile);
   checkRoster(loadRoster(config.rosterFile, config.rootKey), identity, logIdentity);
   await migrate(config.databaseUrl);
-  const serveUrl = config.writerUrl ?? config.databaseUrl;
-  const client = await connectWriter(serveUrl, crash);
-  const loader = await connectWriter(serveUrl, crash);
-  const reader = openReader(serveUrl, logger);
-  const state = await takeOver(client);
-  const options = {
-    client,
-    loader,
-    tenant: config.logName,
-    receiptIdentity: identity,
-    now,
-    atStep,
-    onFault: crash,
-    ...state,
-  };
-  const sequencer = new Sequencer(options);
-  if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
-  const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
-
-  const storeCheckpoint = checkpointStore(client, sequencer, checkpointOf, atStep);
-  await storeCheckpoint();
+  const log = await openLog(config, { identity, logIdentity }, { now, atStep, stopping, logger, crash });
+  if (!log) return { stop: () => Promise.resolve() };
+  await log.storeCheckpoint();
   const nats = await connectNats({
     url: config.natsUrl,
     seed: identity.seed,
     name: 'audit',
     inboxPrefix: inboxPrefix('audit', identity.id),
   });
+  const { sequencer, reader, checkpointOf } = log;
   const beat = beatOf(nats, identity, now, () => ({
     checkpoint: checkpointOf(sequencer.head),
     ...frozenFacts(sequencer),
   }));
   const evidence = openEvidence({
-    url: serveUrl,
+    url: config.writerUrl ?? config.databaseUrl,
     reader,
     head: () => sequencer.head,
     checkpointOf,
@@ -187,41 +213,32 @@ export async function startAudit(
     now,
     logger,
   });
+  const implementation = auditRoutes({
+    sequencer,
+    reader,
+    receiptIdentity: identity,
+    checkpointOf,
+    publishBeat: beat,
+    now,
+    log: (error) => logger.error({ err: error }, 'a read failed'),
+  });
   const server = await serveGrpc({
-    services: [
-      evidence.service,
-      {
-        definition: AuditService,
-        implementation: auditRoutes({
-          sequencer,
-          reader,
-          client,
-          receiptIdentity: identity,
-          checkpointOf,
-          publishBeat: beat,
-          now,
-          log: (error) => logger.error({ err: error }, 'a read failed'),
-        }) as never,
-      },
-    ],
+    services: [evidence.service, { definition: AuditService, implementation: implementation as never }],
     ...config.listen,
   });
   beat();
-  const timers = [setInterval(() => void storeCheckpoint().catch(crash), CHECKPOINT_MS), setInterval(beat, BEAT_MS)];
+  const timers = [
+    setInterval(() => void log.storeCheckpoint().catch(crash), CHECKPOINT_MS),
+    setInterval(beat, BEAT_MS),
+  ];
   server.setServing(true);
   return {
-    port: server.port,
-    sequencer,
     stop: async () => {
       for (const timer of timers) clearInterval(timer);
       await server.stop();
-      await sequencer.drain();
-      await storeCheckpoint();
       await evidence.stop();
+      await log.close();
       await nats.close();
-      await reader.end();
-      await loader.end();
-      await client.end();
     },
   };
 }

@@ -53,6 +53,11 @@ export class AuditProcess {
     await expect.poll(() => this.child.exitCode ?? isServing(`127.0.0.1:${this.port}`), { timeout: 20_000 }).toBe(true);
   }
 
+  /** True while it answers as the writer of the log. */
+  isServing(): Promise<boolean> {
+    return isServing(`127.0.0.1:${this.port}`);
+  }
+
   get ended(): Promise<number | null> {
     if (this.child.exitCode !== null) return Promise.resolve(this.child.exitCode);
     if (this.child.signalCode !== null) return Promise.resolve(null);

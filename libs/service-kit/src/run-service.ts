@@ -15,13 +15,19 @@ export type RunningService = {
 export async function runService(options: {
   name: string;
   logLevel?: string;
-  start: (logger: Logger) => Promise<RunningService>;
+  /** `stopping` is aborted by the first signal, for a start that waits. */
+  start: (logger: Logger, stopping: AbortSignal) => Promise<RunningService>;
 }): Promise<void> {
   const logger = createLogger({ name: options.name, level: options.logLevel ?? 'info' });
   const { promise: stopRequested, resolve: requestStop } = Promise.withResolvers<string>();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => requestStop(signal));
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    process.on(signal, () => {
+      stopping.abort();
+      requestStop(signal);
+    });
   try {
-    const service = await options.start(logger);
+    const service = await options.start(logger, stopping.signal);
     logger.info('started');
     const signal = await stopRequested;
     logger.info({ signal }, 'draining');

@@ -1,11 +1,12 @@
 import { FaultError } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
 import { Kysely, PostgresDialect } from 'kysely';
 import { Migrator } from 'kysely/migration';
 import pg from 'pg';
 import { MIGRATIONS } from './migrations.ts';
 
 const SETTINGS =
-  '-c idle_in_transaction_session_timeout=10000 -c statement_timeout=30000 -c client_connection_check_interval=2000';
+  '-c idle_in_transaction_session_timeout=10000 -c statement_timeout=30000 -c client_connection_check_interval=2000 -c tcp_user_timeout=10000';
 
 /** Brings the schema up to date with the owner's rights. Rejects when a migration fails; nothing of it stays. */
 export async function migrate(databaseUrl: string): Promise<void> {
@@ -16,7 +17,7 @@ export async function migrate(databaseUrl: string): Promise<void> {
     const migrator = new Migrator({ db, provider: { getMigrations: async () => ({ ...MIGRATIONS }) } });
     const { error } = await migrator.migrateToLatest();
     if (error)
-      throw new FaultError('database migration failed', { code: 'countersign.audit.migration_failed', cause: error });
+      throw new FaultError('database migration failed', { code: ERROR_CODES.auditMigrationFailed, cause: error });
   } finally {
     await db.destroy();
   }

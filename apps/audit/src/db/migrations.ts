@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
 import { FACTS_MIGRATION } from './migration-facts.ts';
 import { FREEZE_MIGRATION } from './migration-freeze.ts';
+import { LEASE_MIGRATION } from './migration-lease.ts';
 import { PACKED_MIGRATION } from './migration-packed.ts';
 
 /** Entries in one partition: a multiple of 256, the width of a tile. */
@@ -148,4 +149,5 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0003_freeze': run(...FREEZE_MIGRATION),
   '0004_facts': run(...FACTS_MIGRATION),
   '0005_packed': run(...PACKED_MIGRATION),
+  '0006_lease': run(...LEASE_MIGRATION),
 };

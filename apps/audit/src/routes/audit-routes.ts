@@ -28,7 +28,6 @@ export type RouteContext = {
   readonly sequencer: Sequencer;
   /** Connection for reads; never the writer's. */
   readonly reader: pg.Pool;
-  readonly client: pg.Client;
   readonly receiptIdentity: Identity;
   readonly checkpointOf: (head: TreeHead) => string;
   /** Tells the hosts the present state at once. */

@@ -1,5 +1,5 @@
 import { FaultError } from '@countersign/kernel';
-import { CallRecord } from '@countersign/protocol';
+import { CallRecord, ERROR_CODES } from '@countersign/protocol';
 import type pg from 'pg';
 import type { FreezeState } from '../freeze/freeze-state.ts';
 import { Revocations } from '../freeze/revocations.ts';
@@ -65,7 +65,7 @@ export async function takeOver(
   );
   const row = rows[0];
   if (!row)
-    throw new FaultError('the log has no head row; restore it from a backup', { code: 'countersign.audit.no_head' });
+    throw new FaultError('the log has no head row; restore it from a backup', { code: ERROR_CODES.auditNoHead });
   const head = { size: Number(row.next_index), stack: row.stack };
   const freezes = await loadFreezes(client, BigInt(row.freeze_epoch));
   const log = { head, recordedMs: Number(row.recorded_ms), freezes };

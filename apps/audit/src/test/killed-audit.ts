@@ -4,4 +4,7 @@ import { auditConfigSchema } from '../config.ts';
 import { startAudit } from '../service.ts';
 
 const atStep = killAtStep(process.argv[2] ?? '');
-await runService({ name: 'audit', start: (logger) => startAudit(loadConfig(auditConfigSchema), logger, { atStep }) });
+await runService({
+  name: 'audit',
+  start: (logger, stopping) => startAudit(loadConfig(auditConfigSchema), logger, { atStep, stopping }),
+});
