@@ -16,6 +16,11 @@ export const auditConfigSchema = commonConfigSchema.extend({
     .object({ renewMs: z.int().min(100).max(10_000), ttlMs: z.int().min(1_000).max(60_000) })
     .refine(({ renewMs, ttlMs }) => ttlMs >= 3 * renewMs, 'ttlMs is at least three times renewMs')
     .default({ renewMs: 2_000, ttlMs: 8_000 }),
+  /**
+   * Where the newest checkpoint is kept outside of the database and its backups; a log that falls behind it does not start.
+   * Without it a rolled-back database is not noticed here, only by those who keep checkpoints.
+   */
+  checkpointFile: z.string().min(1).optional(),
   /** Origin of the checkpoints. */
   logName: z.string().regex(/^[^\s+]{1,128}$/),
   /** Witnesses whose cosignatures are kept, as C2SP verifier keys of type 4: `name+id+base64`. */

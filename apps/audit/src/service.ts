@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
-import { AppendRequest, AuditService, type Identity, type Roster } from '@countersign/protocol';
+import { AppendRequest, AuditService, ERROR_CODES, type Identity, type Roster } from '@countersign/protocol';
 import {
   connectNats,
   inboxPrefix,
@@ -23,6 +23,7 @@ import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
+import { type AcceptedLoss, checkOutside, forgetLoss, writeOutside } from './sequencer/outside-checkpoint.ts';
 import { Sequencer } from './sequencer/sequencer.ts';
 import { takeOver } from './sequencer/take-over.ts';
 
@@ -61,6 +62,18 @@ async function appendFirst(sequencer: Sequencer, rosterFile: string, nowMs: numb
     });
 }
 
+/** What was lost is said in the log that goes on without it. */
+async function recordLoss(sequencer: Sequencer, file: string, loss: AcceptedLoss, nowMs: number): Promise<void> {
+  const detail = { lost_from: sequencer.head.size, lost_to: loss.size, subject: loss.subject, reason: loss.reason };
+  const body = new TextEncoder().encode(JSON.stringify({ detail }));
+  const id = `ent_log_gap.found_${loss.size}`;
+  const entry = { id, type: 'gap.found', stream: 'audit', emittedMs: BigInt(nowMs), body };
+  const { refusal } = await sequencer.append(AppendRequest.fromPartial({ entries: [entry] }));
+  if (refusal)
+    throw new FaultError(`the loss could not be recorded: ${refusal.message}`, { code: ERROR_CODES.auditRolledBack });
+  forgetLoss(file);
+}
+
 /** Connections for reads, which can write nothing. */
 function openReader(connectionString: string, logger: Logger): pg.Pool {
   const options = '-c role=countersign_writer -c default_transaction_read_only=on -c statement_timeout=30000';
@@ -74,7 +87,7 @@ function checkpointStore(
   client: pg.Client,
   sequencer: Sequencer,
   checkpointOf: (head: TreeHead) => string,
-  atStep: AtStep<AuditStep>,
+  { atStep, file }: { atStep: AtStep<AuditStep>; file: string | undefined },
 ): () => Promise<void> {
   let stored = -1;
   return async () => {
@@ -85,6 +98,7 @@ function checkpointStore(
     atStep('checkpoint.signed');
     await client.query(insert, [head.size, checkpoint]);
     atStep('checkpoint.stored');
+    if (file !== undefined) writeOutside(file, checkpoint);
     stored = head.size;
   };
 }
@@ -145,6 +159,10 @@ async function openLog(
   const loader = await connectWriter(databaseUrl, crash);
   const reader = openReader(databaseUrl, logger);
   const state = await takeOver(lease.writer);
+  const file = config.checkpointFile;
+  if (file === undefined) logger.warn('no checkpoint file is configured; a rolled-back database would not be noticed');
+  const outside = { file, logName: config.logName, logIdentity };
+  const loss = await checkOutside(outside, lease.writer, state.log.head);
   const sequencer = new Sequencer({
     client: lease.writer,
     loader,
@@ -156,8 +174,12 @@ async function openLog(
     ...state,
   });
   if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
+  if (loss && file !== undefined) await recordLoss(sequencer, file, loss, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
-  const storeCheckpoint = checkpointStore(lease.writer, sequencer, checkpointOf, atStep);
+  const storeCheckpoint = checkpointStore(lease.writer, sequencer, checkpointOf, {
+    atStep,
+    file,
+  });
   const close = async () => {
     await sequencer.drain();
     await storeCheckpoint();

@@ -41,6 +41,7 @@ export const ERROR_CODES = {
   auditBusy: 'countersign.audit.busy',
   auditLeaseLost: 'countersign.audit.lease_lost',
   auditOldWriter: 'countersign.audit.old_writer',
+  auditRolledBack: 'countersign.audit.rolled_back',
   auditNoHead: 'countersign.audit.no_head',
   auditNotInRoster: 'countersign.audit.not_in_roster',
   auditMigrationFailed: 'countersign.audit.migration_failed',

@@ -1,10 +1,6 @@
-/**
- * Batches as arrays and packed bytes instead of JSON: what is written most is neither parsed nor escaped. `entry_key` loses the
- * index that only the stream heads needed.
- */
+/** Batches as arrays and packed bytes instead of JSON: what is written most is neither parsed nor escaped. */
 const TABLES = `
 drop function audit.append_batch(jsonb, bytea[], bytea[], bytea[], bytea[], bytea[], bytea[], bytea[]);
-alter table audit.entry_key drop constraint entry_key_log_index_key;
 drop index audit.entry_call;
 create index entry_call on audit.entry (call_id) where call_id is not null;
 `;

@@ -1,8 +1,9 @@
 import pg from 'pg';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { decision, received } from '../../test/drafts.ts';
 import { type AuditProcess, useAudit } from '../../test/use-audit.ts';
 
+vi.setConfig({ testTimeout: 90_000 });
 const suite = useAudit();
 const QUICK_LEASE = { lease: { renewMs: 300, ttlMs: 1_500 } };
 

@@ -13,8 +13,7 @@ import { status } from '@grpc/grpc-js';
 import type pg from 'pg';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
-import { loadCold } from '../sequencer/cold-state.ts';
-import { HotState } from '../sequencer/hot-state.ts';
+import { loadCall } from '../sequencer/cold-state.ts';
 import type { Sequencer } from '../sequencer/sequencer.ts';
 import { freezeRoutes } from './freeze-routes.ts';
 
@@ -181,9 +180,7 @@ export function auditRoutes(context: RouteContext): AuditServer {
         if (!isCallId(request.callId)) return undefined;
         const connection = await context.reader.connect();
         try {
-          const cold = new HotState();
-          await loadCold(connection, { calls: [request.callId], entries: [], streams: [], documents: [] }, cold);
-          const call = cold.calls.get(request.callId);
+          const call = await loadCall(connection, request.callId);
           return call && receiptOf(call, context.receiptIdentity);
         } finally {
           connection.release();

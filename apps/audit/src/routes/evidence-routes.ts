@@ -21,7 +21,7 @@ import { ask } from '../query/ask.ts';
 import type { FactIndex } from '../query/fact-index.ts';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
-import { loadCold } from '../sequencer/cold-state.ts';
+import { loadCall } from '../sequencer/cold-state.ts';
 
 const MAX_PROOFS = 200;
 /** Entries of one call that a proof of it holds; far beyond any call. */
@@ -117,8 +117,7 @@ async function call(context: EvidenceContext, callId: string): Promise<ProveCall
   const indexes = found.rows.map((row) => Number(row.log_index));
   const connection = await context.reader.connect();
   try {
-    const cold = await loadCold(connection, { calls: [callId], entries: [], streams: [], documents: [] });
-    const known = cold.calls.get(callId);
+    const known = await loadCall(connection, callId);
     const receipt = known && receiptOf(known, context.receiptIdentity);
     return ProveCallReply.fromPartial({
       entries: await entriesWithProofs(context, indexes, head.size),

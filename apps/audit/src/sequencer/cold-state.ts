@@ -86,3 +86,10 @@ export async function loadCold(client: pg.ClientBase, keys: ColdKeys, found: Col
     else found.documents.set(row.key, knownDocument(row.key, BigInt(row.a ?? 0), row.d));
   }
 }
+
+/** One call as the database holds it. */
+export async function loadCall(client: pg.ClientBase, callId: string): Promise<CallMemory | undefined> {
+  const found = { calls: new Map(), entries: new Map(), streams: new Map(), documents: new Map() };
+  await loadCold(client, { calls: [callId], entries: [], streams: [], documents: [] }, found);
+  return found.calls.get(callId);
+}

@@ -73,6 +73,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       logIdentityFile: keys.identityPath('log'),
       listen: { host: LOOPBACK, port: ports.audit },
       logName: logNameOf(data),
+      checkpointFile: path.join(data.private, 'log-checkpoint'),
     },
     guardian: {
       ...guardian,
