@@ -19,16 +19,25 @@ const NEEDED = [
   },
 ];
 
+/** Only the tests of the desk open a browser. */
+const NEEDED_BY_TESTS = [
+  {
+    name: 'chromium',
+    paths: ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
+    platforms: ['linux'],
+  },
+];
+
 /**
- * @param {{ platform: string, exists: (file: string) => boolean, isRoot: boolean, sudoWithoutPassword: () => boolean }} facts
+ * @param {{ platform: string, exists: (file: string) => boolean, isRoot: boolean, sudoWithoutPassword: () => boolean, forTests?: boolean }} facts
  * @returns {{ missing: string[], commands: string[][], shown: string, mayInstall: boolean }}
  * `sudoWithoutPassword` is asked only when something is missing.
  * `shown` is the exact text for a shell; `commands` are the same as argument lists.
  */
-export function installPlan({ platform, exists, isRoot, sudoWithoutPassword }) {
-  const missing = NEEDED.filter(
-    ({ paths, platforms }) => platforms.includes(platform) && !paths.some((file) => exists(file)),
-  ).map(({ name }) => name);
+export function installPlan({ platform, exists, isRoot, sudoWithoutPassword, forTests = false }) {
+  const missing = [...NEEDED, ...(forTests ? NEEDED_BY_TESTS : [])]
+    .filter(({ paths, platforms }) => platforms.includes(platform) && !paths.some((file) => exists(file)))
+    .map(({ name }) => name);
   const apt = [
     ['apt-get', 'update', '-qq'],
     ['apt-get', 'install', '-y', ...missing],

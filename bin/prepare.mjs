@@ -77,11 +77,11 @@ async function installPrograms(known) {
   for (const [command, ...args] of commands) run(command, args);
 }
 
-/** Installs what is missing. Ends the process with the exact command where it may not install. */
-export async function prepare() {
+/** Installs what is missing, with `forTests` also what only the tests need. Ends the process with the exact command where it may not install. */
+export async function prepare({ forTests = false } = {}) {
   const major = Number(process.versions.node.split('.')[0]);
   if (major < 20) stop(`Node 20 or newer is needed to begin; this is ${process.versions.node}`);
-  const known = facts();
+  const known = { ...facts(), forTests };
   const warning = unverified(known);
   if (warning !== undefined) process.stdout.write(`note: ${warning}\n`);
   installPackages();

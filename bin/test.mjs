@@ -2,7 +2,7 @@
 // Installs what is missing, then runs lint, import law, types and tests with the pinned Node.
 import { prepare, step } from './prepare.mjs';
 
-await prepare();
+await prepare({ forTests: true });
 step('biome', ['check', '.']);
 step('node', ['--disable-warning=ExperimentalWarning', 'tools/check-workspace.ts']);
 step('buf', ['lint', 'libs/protocol']);

@@ -26,6 +26,12 @@ test('root installs exactly what is missing', () => {
   });
 });
 
+test('a browser is installed for the tests only', () => {
+  const complete = host([APT, '/usr/sbin/nats-server', '/usr/bin/bwrap', '/usr/bin/rg']);
+  expect(installPlan(complete).missing).toEqual([]);
+  expect(installPlan({ ...complete, forTests: true }).missing).toEqual(['chromium']);
+});
+
 test('an account with passwordless sudo installs through it and is never asked for a password', () => {
   const plan = installPlan(host([APT], { isRoot: false, sudoWithoutPassword: () => true }));
   expect(plan.mayInstall).toBe(true);

@@ -1,15 +1,17 @@
-import '@mantine/core/styles.css';
-import { MantineProvider } from '@mantine/core';
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import './app/components.css';
+import './app/desk.css';
+import { QueryClient } from '@tanstack/react-query';
 import { createRoot } from 'react-dom/client';
-import { Inbox } from './inbox.tsx';
+import { DeskApp } from './app/desk-app.tsx';
+import { makeRouter } from './app/routes.tsx';
+import { startWords } from './words/start-words.ts';
 
 const root = document.getElementById('root');
 if (!root) throw new Error('the page has no #root element');
-createRoot(root).render(
-  <MantineProvider defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
-    <QueryClientProvider client={new QueryClient()}>
-      <Inbox />
-    </QueryClientProvider>
-  </MantineProvider>,
-);
+// A request is sent whatever the browser thinks of the network: an answer that waits unseen for a connection would look sent.
+const networkMode = 'always';
+const client = new QueryClient({
+  defaultOptions: { queries: { retry: 1, networkMode }, mutations: { networkMode } },
+});
+const words = await startWords();
+createRoot(root).render(<DeskApp words={words} client={client} router={makeRouter()} />);

@@ -162,7 +162,8 @@ function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts
   };
 }
 
-function defaultProfile(set: PolicySet, facts: Facts): string {
+/** The profile of a call that asks for none. */
+export function defaultProfile(set: PolicySet, facts: Facts): string {
   if (hasFullAccess(set, facts) && !facts.security.hardened_mode) return 'full-access';
   return set.mode === 'networked' ? 'networked' : 'workspace-write';
 }

@@ -1,4 +1,5 @@
 export { type CaseAnswer, evaluateCase, type PolicyCase, runCases } from './cases.ts';
+export { type CommandParts, type CommandToken, commandParts, type DecisivePart } from './command-parts.ts';
 export { decide } from './decide.ts';
 export { type Explanation, explain } from './explain.ts';
 export { DEFAULT_SECURITY, defaultFacts, factsOf, type SessionFacts } from './facts.ts';

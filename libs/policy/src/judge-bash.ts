@@ -236,7 +236,10 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): F
       rule,
       text: `the call matches the ${rule.label}`,
     });
-  for (const simple of walk.simples) out.push(...simpleFindings(simple, judge));
+  for (const simple of walk.simples) {
+    const at = simple.at === undefined ? {} : { at: simple.at };
+    for (const finding of simpleFindings(simple, judge)) out.push({ ...finding, ...at });
+  }
   if (allows) return out;
   for (const name of Object.keys(call.env ?? {}))
     if (!isHarmlessName(name, set))

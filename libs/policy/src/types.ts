@@ -188,6 +188,8 @@ export interface Finding {
   readonly rule?: Rule;
   /** Grant scopes that would cover this ask. */
   readonly grant?: { readonly tool: string; readonly action: string; readonly scopes: readonly string[] };
+  /** Start and end of the command in a shell text that raised it, in UTF-16 units. */
+  readonly at?: readonly [start: number, end: number];
 }
 
 export interface Obligations {

@@ -28,6 +28,8 @@ export const callSummary = (record: CallRecord) => ({
   state: record.state,
   receivedMs: Number(record.receivedMs),
   deadlineMs: Number(record.deadlineMs),
+  queue: record.queue,
+  principal: record.principal,
   ...(record.decidedBy === '' ? {} : { decidedBy: record.decidedBy, decidedByName: record.decidedByName }),
   ...(record.reason === '' ? {} : { reason: record.reason }),
 });

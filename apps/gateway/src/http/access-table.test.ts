@@ -40,6 +40,8 @@ const TABLE: Readonly<Record<string, Row>> = {
   'POST /v1/logout': { roles: EVERYBODY },
   'GET /v1/calls': { roles: EVERYBODY },
   'GET /v1/calls/:id': { roles: EVERYBODY, aboutCall: true },
+  'GET /v1/calls/:id/context': { roles: EVERYBODY, aboutCall: true },
+  'GET /v1/calls/:id/alike': { roles: EVERYBODY, aboutCall: true },
   'GET /v1/hosts': { roles: EVERYBODY },
   'GET /v1/events': { roles: EVERYBODY },
   'GET /v1/audit/export': { roles: ALL_QUEUES },

@@ -15,10 +15,7 @@ import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
-import { visibleCall } from './visible-call.ts';
-
-const callId = z.object({ id: z.string().regex(/^[\w-]{1,64}$/) });
-const NO_CALL = { code: ERROR_CODES.notFound, message: 'no such call' };
+import { callIdSchema, NO_CALL, visibleCall } from './visible-call.ts';
 
 /** What an approver sees beside the arguments: all that the decision covers. */
 const shownView = (view: View) => ({
@@ -43,12 +40,14 @@ function readRoutes(app: Http, gateway: Gateway): void {
         querystring: z.object({
           state: z.string().max(200).optional(),
           limit: z.coerce.number().int().min(1).max(500).default(100),
+          /** `next` of the page before. */
+          page: z.string().max(200).optional(),
         }),
       },
     },
     async (request) => {
       const states = request.query.state?.split(',') ?? [];
-      const page = await gateway.audit.listCalls(states, request.query.limit);
+      const page = await gateway.audit.listCalls(states, request.query.limit, request.query.page);
       const principal = principalOf(request);
       const calls = page.calls.filter((call) => visible(principal, call, gateway.queues)).map(callSummary);
       return { calls, ...(page.nextPageToken === '' ? {} : { next: page.nextPageToken }) };
@@ -56,20 +55,23 @@ function readRoutes(app: Http, gateway: Gateway): void {
   );
 
   /** One call with its exact arguments and the view that a decision refers to. */
-  app.get('/v1/calls/:id', { config: { access: ACCESS.read }, schema: { params: callId } }, async (request, reply) => {
-    const record = await visibleCall(gateway, request);
-    if (!record) return sendProblem(reply, NO_CALL);
-    const opened = await gateway.control.open(record.sealedPayload, record.callId).catch(() => undefined);
-    const view = readView(record.view);
-    return {
-      ...callSummary(record),
-      arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
-      view: view ? shownView(view) : {},
-      viewDigest: Buffer.from(record.viewDigest).toString('hex'),
-      queue: record.queue,
-      ...(record.state === 'pending' ? { approval: await gateway.governance.status(record) } : {}),
-    };
-  });
+  app.get(
+    '/v1/calls/:id',
+    { config: { access: ACCESS.read }, schema: { params: callIdSchema } },
+    async (request, reply) => {
+      const record = await visibleCall(gateway, request);
+      if (!record) return sendProblem(reply, NO_CALL);
+      const opened = await gateway.control.open(record.sealedPayload, record.callId).catch(() => undefined);
+      const view = readView(record.view);
+      return {
+        ...callSummary(record),
+        arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
+        view: view ? shownView(view) : {},
+        viewDigest: Buffer.from(record.viewDigest).toString('hex'),
+        ...(record.state === 'pending' ? { approval: await gateway.governance.status(record) } : {}),
+      };
+    },
+  );
 
   /** Enrolled hosts with health. */
   app.get('/v1/hosts', { config: { access: ACCESS.read } }, async () => {
@@ -85,7 +87,7 @@ function changeRoutes(app: Http, gateway: Gateway): void {
     {
       config: { access: ACCESS.decide },
       schema: {
-        params: callId,
+        params: callIdSchema,
         body: z.strictObject({
           answer: z.enum(['approve', 'deny']),
           reason: z.string().max(2_000).default(''),
@@ -113,7 +115,7 @@ function changeRoutes(app: Http, gateway: Gateway): void {
     '/v1/calls/:id/cancel',
     {
       config: { access: ACCESS.decide },
-      schema: { params: callId, body: z.strictObject({ reason: z.string().max(2_000).default('') }) },
+      schema: { params: callIdSchema, body: z.strictObject({ reason: z.string().max(2_000).default('') }) },
     },
     async (request, reply) => {
       if (!(await visibleCall(gateway, request))) return sendProblem(reply, NO_CALL);

@@ -1,10 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import fastifyCookie from '@fastify/cookie';
 import fastifyHelmet from '@fastify/helmet';
 import fastifyRateLimit from '@fastify/rate-limit';
-import fastifyStatic from '@fastify/static';
 import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
@@ -16,6 +15,8 @@ import type { Outside } from '../notify/start-notifying.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
 import { addChangeRoutes } from './change-routes.ts';
+import { addDeskContext } from './desk-context.ts';
+import { addDeskFiles } from './desk-files.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
 import { addEvidenceRoutes } from './evidence-routes.ts';
 import { addGovernanceRoutes } from './governance-routes.ts';
@@ -65,9 +66,6 @@ function addErrors(app: Http, gateway: Gateway): void {
     gateway.logger.error({ err: error, route: request.routeOptions.url }, 'a request failed');
     return sendProblem(reply, { code: ERROR_CODES.internal, message: 'a fault in the gateway; see its log' });
   });
-  app.setNotFoundHandler((_request, reply) =>
-    sendProblem(reply, { code: ERROR_CODES.notFound, message: 'no such address' }),
-  );
 }
 
 /** The listening interface, with the list and the description of its routes. */
@@ -108,10 +106,11 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
     roster: readFileSync(config.rosterFile),
     natsUrl: config.publicNatsUrl ?? config.natsUrl,
   });
+  addDeskContext(app, gateway);
   addStreams(app, gateway);
   addEvidenceRoutes(app, gateway);
   addNotificationRoutes(app, { ...outside, now: gateway.now });
-  if (existsSync(config.deskDir)) await app.register(fastifyStatic, { root: config.deskDir });
+  await addDeskFiles(app, config.deskDir);
   await app.listen({ host: config.http.host, port: config.http.port });
   const address = app.server.address();
   const port = typeof address === 'object' && address ? address.port : config.http.port;

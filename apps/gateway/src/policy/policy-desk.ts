@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import { FaultError } from '@countersign/kernel';
 import {
   type Ceilings,
+  type CommandParts,
+  commandParts,
   DEFAULT_SECURITY,
   type Decision,
   decide,
@@ -39,6 +41,14 @@ export type PolicyConfig = {
   readonly permissions: object;
   readonly ceilings: object;
   readonly security: Readonly<Record<string, unknown>>;
+};
+
+/** A call as the engine is asked about it. */
+type JudgedCall = {
+  readonly tool: string;
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly tighten: string;
+  readonly tightenSource: string;
 };
 
 /** Everybody who may ever decide in a queue may read it. */
@@ -129,11 +139,27 @@ export class ManagedPolicy {
   /** The engine's answer for one call of a session. `realpaths` are the host's, or empty. */
   decide(
     session: Session,
-    call: { tool: string; args: Readonly<Record<string, unknown>>; tighten: string; tightenSource: string },
+    call: JudgedCall,
     host: Heartbeat,
     realpaths: Facts['realpaths'],
     grants: Facts['grants'],
   ): Decision {
+    const { set, question, facts } = this.#question(session, call, host, { realpaths, grants });
+    return decide(set, question, facts);
+  }
+
+  /** The words of a command and the parts of it that decide; undefined for a call of another tool. */
+  partsOf(session: Session, call: JudgedCall, host: Heartbeat, grants: Facts['grants']): CommandParts | undefined {
+    const { set, question, facts } = this.#question(session, call, host, { realpaths: {}, grants });
+    return commandParts(set, question, facts);
+  }
+
+  #question(
+    session: Session,
+    call: JudgedCall,
+    host: Heartbeat,
+    { realpaths, grants }: Pick<Facts, 'realpaths' | 'grants'>,
+  ) {
     const set = this.#sets.get(session.permission_mode);
     if (!set) throw new TypeError(`no policy set for mode \`${session.permission_mode}\``);
     const effect = call.tighten === 'ask' || call.tighten === 'deny' ? (call.tighten as 'ask' | 'deny') : undefined;
@@ -151,7 +177,7 @@ export class ManagedPolicy {
       caseInsensitive: host.platform.startsWith('darwin'),
       grants,
     };
-    return decide(set, { tool: call.tool, args: call.args, ...tighten }, facts);
+    return { set, question: { tool: call.tool, args: call.args, ...tighten }, facts };
   }
 
   #load(mode: PermissionMode): PolicySet {

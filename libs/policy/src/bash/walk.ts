@@ -26,7 +26,12 @@ export interface Simple {
   readonly piped: Piped | undefined;
   /** A transparent wrapper's own line: what it starts is judged instead. */
   readonly wraps?: boolean;
+  /** Where the command stands in the outermost text; for a command of an inner script, the one that starts it. */
+  readonly at?: Span;
 }
+
+/** Start and end of a stretch of the outermost text, in UTF-16 units. */
+export type Span = readonly [start: number, end: number];
 
 export interface Walk {
   readonly simples: Simple[];
@@ -36,6 +41,10 @@ export interface Walk {
   calls?: number;
   /** Somewhere in the text the folder changes, so that what runs later runs nobody knows where. */
   moves?: boolean;
+  /** The command of the outermost text that is being looked at. */
+  at?: Span;
+  /** How many scripts given as arguments or input are around the present one. */
+  inner?: number;
 }
 
 const MAX_COMMANDS = 256;
@@ -102,6 +111,7 @@ function visit(node: SyntaxNode, scope: Scope, walk: Walk, role: Role, piped: Pi
     }
     case 'Redirected':
       visit(node.command, scope, walk, role, piped);
+      if (!walk.inner) walk.at = [node.pos, node.end];
       emit(
         { words: [], assigns: [], ...bare(scope, role), redirects: redirectsOf(node.redirects, scope) },
         scope,
@@ -289,6 +299,7 @@ function visitCommand(node: CommandNode, scope: Scope, walk: Walk, role: Role, p
       scope.vars.set(m[1], changed ? UNKNOWN : (m[2] ?? ''));
     }
   const redirects = redirectsOf(node.redirects, scope);
+  if (!walk.inner) walk.at = [node.pos, node.end];
   emit({ words, assigns, redirects, cwd: scope.cwd, role, input: inputOf(node.redirects, scope), piped }, scope, walk);
   visitCall(words, scope, walk, piped);
   updateState(words, scope);
@@ -298,6 +309,8 @@ const borneBy = (simple: Simple): Script[] =>
   [...borneScripts(baseName(simple.words[0]?.text ?? ''), simple.words), ...assignedScripts(simple.assigns)].map(
     (text) => ({ text, role: 'strict' }),
   );
+
+const placed = (walk: Walk): { at?: Span } => (walk.at === undefined ? {} : { at: walk.at });
 
 /** Records a simple command and whatever it would start. */
 export function emit(simple: Simple, scope: Scope, walk: Walk): void {
@@ -310,7 +323,7 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   walk.depth++;
   const opened = unwrap(simple);
   const wraps = opened.own === 'strict';
-  walk.simples.push({ ...simple, role: wraps ? 'strict' : simple.role, wraps });
+  walk.simples.push({ ...simple, role: wraps ? 'strict' : simple.role, wraps, ...placed(walk) });
   for (const { words, assigns, folder, ...started } of opened.commands) {
     const role = simple.role === 'strict' ? 'strict' : started.role;
     const cwd = folder === undefined ? simple.cwd : movedTo(simple.cwd, folder);
@@ -321,12 +334,22 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
     const role = simple.role === 'strict' ? 'strict' : script.role;
     const known = !script.text.includes(UNKNOWN);
     if (!known)
-      walk.simples.push({ ...simple, words: [literal(UNKNOWN)], redirects: [], assigns: [], role, input: undefined });
+      walk.simples.push({
+        ...simple,
+        words: [literal(UNKNOWN)],
+        redirects: [],
+        assigns: [],
+        role,
+        input: undefined,
+        ...placed(walk),
+      });
     // INVARIANT: what is known of a script that is not known whole is still looked at, by what tightens only.
     const before = walk.simples.length;
     const from = { ...cloneScope(scope), cwd: script.later === true && walk.moves === true ? undefined : simple.cwd };
+    walk.inner = (walk.inner ?? 0) + 1;
     if (script.text !== UNKNOWN)
       walkText(script.text, from, walk, known ? role : 'strict', script.fromInput ? undefined : inner);
+    walk.inner -= 1;
     if (known && script.text.trim() !== '' && walk.simples.length === before)
       report(walk, 'a script holds nothing that runs');
   }

@@ -1,0 +1,99 @@
+import * as z from 'zod/mini';
+import { change, request } from './request.ts';
+
+/** A call as lists and events show it; secrets are masked. */
+export const callSchema = z.object({
+  callId: z.string(),
+  agent: z.string(),
+  sessionId: z.string(),
+  host: z.string(),
+  tool: z.string(),
+  action: z.string(),
+  summary: z.string(),
+  state: z.string(),
+  receivedMs: z.number(),
+  deadlineMs: z.number(),
+  queue: z.optional(z.string()),
+  principal: z.optional(z.string()),
+  decidedBy: z.optional(z.string()),
+  decidedByName: z.optional(z.string()),
+  reason: z.optional(z.string()),
+});
+
+const detailSchema = z.extend(callSchema, {
+  arguments: z.string(),
+  view: z.object({
+    reasons: z.optional(z.array(z.string())),
+    realPath: z.optional(z.string()),
+    diff: z.optional(z.string()),
+    profile: z.optional(z.string()),
+    project: z.optional(z.string()),
+    /** Hosts that the sandbox may reach. */
+    hosts: z.optional(z.array(z.string())),
+    timeoutMs: z.optional(z.number()),
+    /** Sessions from the root to the one that executes. */
+    chain: z.optional(z.array(z.string())),
+    /** How long an approval may hold; `session` lists what a grant would cover. */
+    offers: z.optional(z.object({ once: z.boolean(), session: z.optional(z.array(z.string())) })),
+  }),
+  viewDigest: z.string(),
+});
+
+export type Call = z.infer<typeof callSchema>;
+/** A call with its exact arguments and the view that a decision refers to. */
+export type CallDetail = z.infer<typeof detailSchema>;
+
+const listSchema = z.object({ calls: z.array(callSchema), next: z.optional(z.string()) });
+
+/** Most waiting calls that the desk reads; more are counted as cut off. */
+const MAX_WAITING = 10_000;
+
+/** Every call that waits for a person. `cut` is true when there were more than the desk reads. */
+export async function fetchWaiting(): Promise<{ calls: readonly Call[]; cut: boolean }> {
+  const calls: Call[] = [];
+  let page = '';
+  do {
+    const found = await request(
+      `/v1/calls?state=pending&limit=500${page === '' ? '' : `&page=${encodeURIComponent(page)}`}`,
+      listSchema,
+    );
+    calls.push(...found.calls);
+    page = found.next ?? '';
+  } while (page !== '' && calls.length < MAX_WAITING);
+  return { calls, cut: page !== '' };
+}
+
+/** One call with its exact text. */
+export const fetchCall = (callId: string): Promise<CallDetail> =>
+  request(`/v1/calls/${encodeURIComponent(callId)}`, detailSchema);
+
+/** What a person answers. */
+export type Answer = {
+  readonly answer: 'approve' | 'deny';
+  readonly reason: string;
+  /** Only `session` where the call offers it. */
+  readonly remember?: 'session';
+};
+
+/** Answers a call. Rejects with 409 when somebody else was first or the view is out of date. */
+export const decideCall = (
+  call: Pick<CallDetail, 'callId' | 'viewDigest'>,
+  { answer, reason, remember }: Answer,
+  csrf: string | undefined,
+): Promise<{ state: string }> =>
+  change('POST', `/v1/calls/${encodeURIComponent(call.callId)}/decision`, z.object({ state: z.string() }), {
+    csrf,
+    body: {
+      answer,
+      viewDigest: call.viewDigest,
+      ...(reason === '' ? {} : { reason }),
+      ...(remember === undefined ? {} : { remember }),
+    },
+  });
+
+/** Cancels a waiting call, or asks the host to stop a running one. */
+export const cancelCall = (callId: string, reason: string, csrf: string | undefined): Promise<{ outcome: string }> =>
+  change('POST', `/v1/calls/${encodeURIComponent(callId)}/cancel`, z.object({ outcome: z.string() }), {
+    csrf,
+    body: { reason },
+  });

@@ -1,0 +1,30 @@
+import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
+import { InboxPage } from '../inbox/inbox-page.tsx';
+import { inboxSearch } from '../inbox/inbox-search.ts';
+import { Fault, NotFound } from './fault.tsx';
+import { Frame } from './frame.tsx';
+
+const root = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: Fault });
+const inbox = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: InboxPage,
+  validateSearch: inboxSearch,
+});
+const call = createRoute({
+  getParentRoute: () => root,
+  path: '/calls/$callId',
+  component: InboxPage,
+  validateSearch: inboxSearch,
+});
+
+const tree = root.addChildren([inbox, call]);
+
+/** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
+export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof makeRouter>;
+  }
+}

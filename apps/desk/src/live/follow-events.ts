@@ -1,0 +1,53 @@
+import * as z from 'zod/mini';
+import { callSchema } from '../api/calls.ts';
+import type { LiveCalls } from './live-calls.ts';
+
+const resolvedSchema = z.object({ callId: z.string(), state: z.string(), decidedByName: z._default(z.string(), '') });
+const RETRY_MS = 2_000;
+
+function parsed<T>(schema: z.ZodMiniType<T>, data: string): T | undefined {
+  try {
+    return schema.parse(JSON.parse(data));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Feeds the gateway's events to `live` until the returned function is called. Every connect reads the list again. A
+ * stream that the browser gave up on (the gateway answered with an error) is opened anew.
+ */
+export function followEvents(live: LiveCalls): () => void {
+  let source: EventSource | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  const open = () => {
+    const opened = new EventSource('/v1/events');
+    source = opened;
+    opened.onopen = () => {
+      live.line('live');
+      void live.reload();
+    };
+    opened.onerror = () => {
+      live.line('offline');
+      if (!live.snapshot().loaded) void live.reload();
+      if (opened.readyState !== EventSource.CLOSED) return;
+      retry = setTimeout(open, RETRY_MS);
+    };
+    for (const name of ['approval_request', 'call']) {
+      opened.addEventListener(name, ({ data }: MessageEvent<string>) => {
+        const call = parsed(callSchema, data);
+        live.take(call ? { kind: 'call', call } : { kind: 'reset' });
+      });
+    }
+    opened.addEventListener('approval_resolved', ({ data }: MessageEvent<string>) => {
+      const found = parsed(resolvedSchema, data);
+      if (found) live.take({ kind: 'resolved', callId: found.callId, state: found.state, by: found.decidedByName });
+    });
+    opened.addEventListener('reset', () => live.take({ kind: 'reset' }));
+  };
+  open();
+  return () => {
+    clearTimeout(retry);
+    source?.close();
+  };
+}

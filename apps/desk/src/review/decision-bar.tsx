@@ -1,0 +1,170 @@
+import { Alert, Button, Kbd, Textarea } from '@mantine/core';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type RefObject, useEffect, useRef, useState } from 'react';
+import { useTranslation } from 'react-i18next';
+import { type Answer, type CallDetail, decideCall } from '../api/calls.ts';
+import { mayDecide } from '../api/me.ts';
+import { ApiError } from '../api/request.ts';
+import { useMe } from '../app/me-context.tsx';
+import { plainVisible } from '../text/visible-text.ts';
+import { readableArguments } from './readable-arguments.ts';
+import { useGuardTime } from './use-guard-time.ts';
+
+type Props = {
+  readonly call: CallDetail;
+  readonly endOfText: RefObject<HTMLDivElement | null>;
+  readonly onReadAgain: () => void;
+  readonly onRecorded: () => void;
+};
+
+/** True until the end of the exact text was in sight. */
+function useUnseenEnd(end: RefObject<HTMLDivElement | null>): boolean {
+  const [unseen, setUnseen] = useState(false);
+  useEffect(() => {
+    if (!end.current) return undefined;
+    const observer = new IntersectionObserver(([entry]) => setUnseen(!entry?.isIntersecting));
+    observer.observe(end.current);
+    return () => observer.disconnect();
+  }, [end]);
+  return unseen;
+}
+
+/** Alt+Shift with a letter, by the place of the key, so that it works in every layout. */
+function useDecisionKeys(keys: Readonly<Record<string, () => void>>): void {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const run =
+        event.altKey && event.shiftKey && !event.repeat
+          ? latest.current[event.code.replace('Key', '').toLowerCase()]
+          : undefined;
+      if (!run || document.querySelector('[role="dialog"]')) return;
+      event.preventDefault();
+      run();
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+}
+
+function useAnswer({ call, onReadAgain, onRecorded }: Props) {
+  const me = useMe();
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (answer: Answer) => decideCall(call, answer, me.csrf),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: ['call', call.callId], exact: true });
+      onRecorded();
+    },
+    onError: (error) => {
+      if (error instanceof ApiError && error.status === 409) onReadAgain();
+    },
+  });
+}
+
+/** The texts that nobody can approve: nothing would show what runs. */
+const isEmpty = (call: CallDetail): boolean => readableArguments(call.tool, call.arguments).main.trim() === '';
+
+function Coverage({ covers }: { covers: readonly string[] }) {
+  const { t } = useTranslation();
+  return (
+    <details className="small coverage">
+      <summary>{t('decide.covers')}</summary>
+      <ul className="plain">
+        {covers.map((cover) => (
+          <li key={cover} className="wrap">
+            <bdi>{plainVisible(cover)}</bdi>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function UnseenHint({ call, endOfText }: Pick<Props, 'call' | 'endOfText'>) {
+  const { t } = useTranslation();
+  const unseen = useUnseenEnd(endOfText);
+  if (!unseen) return null;
+  const text = readableArguments(call.tool, call.arguments).main;
+  return (
+    <div className="row spread small unseen-hint">
+      <span>{t('text.below', { lines: text.split('\n').length, characters: text.length })}</span>
+      <Button size="compact-xs" variant="subtle" onClick={() => endOfText.current?.scrollIntoView({ block: 'end' })}>
+        {t('text.jump')}
+      </Button>
+    </div>
+  );
+}
+
+/**
+ * The answers to a waiting call. They need a settled card, and keys need two modifiers. A failed answer stays here with its
+ * error; the call leaves only when the gateway has recorded the decision.
+ */
+export function DecisionBar(props: Props) {
+  const { call, endOfText } = props;
+  const { t } = useTranslation();
+  const me = useMe();
+  const [reason, setReason] = useState('');
+  const [wantsReason, setWantsReason] = useState(false);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const answer = useAnswer(props);
+  const settled = useGuardTime(call.viewDigest);
+  const held = !settled || answer.isPending || answer.isSuccess;
+  const covers = call.view.offers?.session;
+  const approve = (remember?: 'session') => {
+    if (held || isEmpty(call)) return;
+    answer.mutate({ answer: 'approve', reason, ...(remember === undefined ? {} : { remember }) });
+  };
+  const deny = () => {
+    if (held) return;
+    if (reason.trim() === '') {
+      setWantsReason(true);
+      box.current?.focus();
+      return;
+    }
+    answer.mutate({ answer: 'deny', reason });
+  };
+  useDecisionKeys({ a: () => approve(), d: deny, ...(covers ? { s: () => approve('session') } : {}) });
+  if (!mayDecide(me)) return <p className="decision dim">{t('decide.viewer')}</p>;
+  return (
+    <section className="decision" aria-label={t('decide.label')} data-settled={settled}>
+      <UnseenHint call={call} endOfText={endOfText} />
+      {answer.isError && (
+        <Alert color="red" role="alert" p="xs" title={t('decide.failed')}>
+          {answer.error.message}
+        </Alert>
+      )}
+      <Textarea
+        ref={box}
+        size="xs"
+        label={t('decide.reason')}
+        placeholder={t('decide.reasonHint')}
+        error={wantsReason && reason.trim() === '' ? t('decide.reasonMissing') : undefined}
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        maxLength={2_000}
+        minRows={1}
+        maxRows={5}
+        autosize
+      />
+      {covers && <Coverage covers={covers} />}
+      <div className="row">
+        <Button size="sm" disabled={held || isEmpty(call)} loading={answer.isPending} onClick={() => approve()}>
+          {t('decide.approve')}
+        </Button>
+        {covers && (
+          <Button size="sm" variant="light" disabled={held} onClick={() => approve('session')}>
+            {t('decide.session')}
+          </Button>
+        )}
+        <Button size="sm" variant="outline" color="red" disabled={held} onClick={deny}>
+          {t('decide.deny')}
+        </Button>
+        <span className="small dim keys">
+          <Kbd size="xs">Alt+Shift+A</Kbd> {t('decide.approve')} <Kbd size="xs">Alt+Shift+D</Kbd> {t('decide.deny')}
+        </span>
+      </div>
+    </section>
+  );
+}
