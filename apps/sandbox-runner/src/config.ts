@@ -24,6 +24,8 @@ export const runnerConfigSchema = commonConfigSchema.extend({
     .default([]),
   /** Where `web_search` asks; absent answers that there is no provider. */
   search: searchProviderSchema.optional(),
+  /** Orders that need passkeys on this host; absent file: none. */
+  pinsFile: absolutePath.default('/etc/countersign/pins.json'),
   maxRunning: z.int().min(1).max(64),
   /** Commands that may go on in the background at once, beside those that run. */
   maxBackground: z.int().min(0).max(256).default(16),

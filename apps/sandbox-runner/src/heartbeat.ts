@@ -19,6 +19,8 @@ export type HeartbeatOptions = {
   readonly selfTest: () => SelfTest;
   /** Newest freeze epoch that this host keeps to; reporting it is the host's confirmation. */
   readonly freezeEpoch: () => bigint;
+  /** Order classes that need passkeys; -1 without a pins file. */
+  readonly pinnedClasses: () => number;
   /** Why nothing may start; empty when the host is ready. */
   readonly unready: () => string;
 };
@@ -45,6 +47,7 @@ export function startHeartbeat(options: HeartbeatOptions): () => void {
       home: options.home,
       atMs: BigInt(nowMs),
       freezeEpoch: options.freezeEpoch(),
+      pinnedClasses: options.pinnedClasses(),
     }).finish();
     sequence += 1n;
     connection.publish(

@@ -19,9 +19,11 @@ import { hasRoom } from './journal/has-room.ts';
 import { type Journal, openJournal } from './journal/journal.ts';
 import { OutputPublisher } from './processes/output-publisher.ts';
 import { ProcessTable } from './processes/process-table.ts';
+import { AssertionGate } from './work/assertion-gate.ts';
 import { BeatWatch } from './work/beat-watch.ts';
 import { BrokerLink } from './work/broker-link.ts';
 import type { HostTools } from './work/host-tools.ts';
+import { KnownApprovers } from './work/known-approvers.ts';
 import { OrderRunner } from './work/order-runner.ts';
 import { OutcomeOutbox } from './work/outcome-outbox.ts';
 import { Readiness } from './work/readiness.ts';
@@ -36,6 +38,8 @@ export type RunnerDependencies = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly atStep: AtStep<RunnerStep>;
+  /** Accounts that may own the pins beside root; only tests name any. */
+  readonly pinOwners?: readonly number[];
   /** The runner cannot go on; its process must end. */
   readonly onFault: (error: unknown) => void;
 };
@@ -78,11 +82,15 @@ function buildParts(parts: Parts) {
   const { host, masks, maxRunning, maxBackground } = config;
   const link = new BrokerLink(connection);
   const beats = new BeatWatch(auditKey, clock);
+  const approvers = new KnownApprovers(`${config.journalFile}.approvers`, config.rootKey);
+  const pinOwners = parts.pinOwners ?? [];
+  const gate = new AssertionGate({ pinsFile: config.pinsFile, pinOwners, approvers, clock });
   const readiness = new Readiness({
     tools,
     beats,
     isJournalFull: journal.isFull,
     hasRoom: () => hasRoom(config.journalFile, config.minFreeBytes),
+    pins: () => gate.notReady(),
   });
   const outbox = new OutcomeOutbox({ ...parts, link, host });
   const processes = new ProcessTable();
@@ -97,11 +105,12 @@ function buildParts(parts: Parts) {
     hooks: new Hooks(config.hooks, logger),
     output: new OutputPublisher({ ...parts, link, host }),
     unready: () => readiness.reason(),
+    unproven: (order) => gate.refusal(order),
     outcomeReady: (orderId) => outbox.add(orderId),
     progress: (orderId, outcome) => outbox.addProgress(orderId, outcome),
   });
   const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
-  return { link, beats, readiness, outbox, runner, loop, processes };
+  return { link, beats, readiness, gate, outbox, runner, loop, processes };
 }
 
 function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnType<typeof buildParts>): void {
@@ -154,7 +163,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
   });
   const parts: Parts = { ...keys, ...dependencies, config, connection, journal };
   const built = buildParts(parts);
-  const { link, beats, readiness, outbox, runner, loop } = built;
+  const { link, beats, readiness, gate, outbox, runner, loop } = built;
   await runner.reportInterrupted();
   listenToAll(parts, built);
   outbox.start();
@@ -170,6 +179,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
     selfTest: () => readiness.selfTest(),
     unready: () => readiness.reason(),
     freezeEpoch: () => beats.freezeEpoch(),
+    pinnedClasses: () => gate.classes(),
   });
   loop.start();
   return {

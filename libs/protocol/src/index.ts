@@ -1,3 +1,10 @@
+export {
+  type ApproverList,
+  approverListSchema,
+  openApproverList,
+  passkeyJwkSchema,
+  signApproverList,
+} from './approver-list.ts';
 export { lengthPrefixed } from './bytes.ts';
 export { type CallEnvelope, callDigest, canonicalEnvelope } from './call-digest.ts';
 export {
@@ -107,6 +114,7 @@ export {
   Outcome,
   OutputChunk,
   OutputText,
+  PasskeyAssertion,
   PathFact,
   PolicyFile,
   Precondition,
@@ -124,6 +132,13 @@ export {
   verifySignature,
 } from './identity.ts';
 export { type OrderTerms, termsDigest } from './order-terms.ts';
+export {
+  type ApprovalStatement,
+  approvalChallenge,
+  assertionsDigest,
+  statementBytes,
+  verifyAssertion,
+} from './passkey.ts';
 export { signReceipt, verifyReceipt } from './receipt.ts';
 export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';

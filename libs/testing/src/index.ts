@@ -1,2 +1,3 @@
 export { startNats, startPostgres } from '@countersign/service-kit/embedded';
+export { type PasskeyChange, SoftwarePasskey } from './software-passkey.ts';
 export { useNats, usePostgres } from './use-servers.ts';

@@ -57,6 +57,8 @@ export type OrderRunnerOptions = {
   readonly progress: (orderId: string, outcome: Uint8Array) => void;
   /** The journal cannot be written any more. */
   readonly onFault: (error: unknown) => void;
+  /** Why passkeys keep a verified order from starting; undefined when they do not. */
+  readonly unproven: (order: VerifiedOrder) => string | undefined;
   readonly processes: ProcessTable;
   readonly hooks: Pick<Hooks, 'before' | 'after'>;
   readonly output: Pick<OutputPublisher, 'publish' | 'end'>;
@@ -216,6 +218,8 @@ export class OrderRunner {
   private async run(verified: VerifiedOrder, hold: InHand): Promise<Handling> {
     const { journal, tools, beats, clock, masks, unready } = this.options;
     const { order } = verified;
+    const unproven = this.options.unproven(verified);
+    if (unproven !== undefined) return this.reportUnstarted(order, 'refused', ERROR_CODES.assertionsMissing, unproven);
     const notReady = unready();
     if (notReady) return this.reportUnstarted(order, 'refused', ERROR_CODES.sandboxUnavailable, notReady);
     if (verified.call.tool === 'background' && this.orders.count('backgrounded') >= this.options.maxBackground) {

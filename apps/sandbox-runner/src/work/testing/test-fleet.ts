@@ -143,6 +143,7 @@ export class TestFleet {
       masks: ['/masked'],
       installation: '/installation',
       accept: [],
+      pinsFile: path.join(this.folder, 'pins.json'),
       maxRunning: 2,
       maxBackground: 2,
       limits: {},

@@ -30,6 +30,7 @@ export const EnvelopeKind = {
   REPORT: "ENVELOPE_KIND_REPORT",
   GRANT: "ENVELOPE_KIND_GRANT",
   GATEWAY: "ENVELOPE_KIND_GATEWAY",
+  APPROVER_LIST: "ENVELOPE_KIND_APPROVER_LIST",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -56,6 +57,7 @@ export namespace EnvelopeKind {
   export type REPORT = typeof EnvelopeKind.REPORT;
   export type GRANT = typeof EnvelopeKind.GRANT;
   export type GATEWAY = typeof EnvelopeKind.GATEWAY;
+  export type APPROVER_LIST = typeof EnvelopeKind.APPROVER_LIST;
   export type UNRECOGNIZED = typeof EnvelopeKind.UNRECOGNIZED;
 }
 
@@ -121,6 +123,9 @@ export function envelopeKindFromJSON(object: any): EnvelopeKind {
     case 33:
     case "ENVELOPE_KIND_GATEWAY":
       return EnvelopeKind.GATEWAY;
+    case 40:
+    case "ENVELOPE_KIND_APPROVER_LIST":
+      return EnvelopeKind.APPROVER_LIST;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -170,6 +175,8 @@ export function envelopeKindToJSON(object: EnvelopeKind): string {
       return "ENVELOPE_KIND_GRANT";
     case EnvelopeKind.GATEWAY:
       return "ENVELOPE_KIND_GATEWAY";
+    case EnvelopeKind.APPROVER_LIST:
+      return "ENVELOPE_KIND_APPROVER_LIST";
     case EnvelopeKind.UNRECOGNIZED:
     default:
       return "UNRECOGNIZED";
@@ -218,6 +225,8 @@ export function envelopeKindToNumber(object: EnvelopeKind): number {
       return 32;
     case EnvelopeKind.GATEWAY:
       return 33;
+    case EnvelopeKind.APPROVER_LIST:
+      return 40;
     case EnvelopeKind.UNRECOGNIZED:
     default:
       return -1;

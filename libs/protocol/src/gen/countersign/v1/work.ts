@@ -55,6 +55,21 @@ export interface Obligations {
   blockPrivateNetwork: boolean;
 }
 
+/**
+ * One person's approval, signed with a passkey (WebAuthn). The challenge is
+ * SHA-256("countersign/approval/v1" ‖ nonce ‖ statement).
+ */
+export interface PasskeyAssertion {
+  /** 32 bytes chosen by the gateway. */
+  nonce: Uint8Array;
+  /** RFC 8785 JSON of what was approved. */
+  statement: Uint8Array;
+  credentialId: Uint8Array;
+  clientDataJson: Uint8Array;
+  authenticatorData: Uint8Array;
+  signature: Uint8Array;
+}
+
 /** One approved execution, on `cs.v1.work.<host>`. The envelope is signed by the gateway; the receipt by audit. Both are needed. */
 export interface WorkOrder {
   orderId: string;
@@ -80,6 +95,10 @@ export interface WorkOrder {
   ancestorSessionIds: string[];
   /** When the order was first handed out; the same in every repetition. 0 takes the issue time of the envelope. */
   createdAtMs: bigint;
+  /** Approvals signed with passkeys; the receipt binds their digest. */
+  assertions: PasskeyAssertion[];
+  /** The approver list that the organisation root signed, as the gateway has it; empty without assertions. */
+  approverList: Uint8Array;
 }
 
 export interface StateReport {
@@ -237,6 +256,8 @@ export interface Heartbeat {
   atMs: bigint;
   /** Newest freeze epoch that this host keeps to. */
   freezeEpoch: bigint;
+  /** Order classes that need passkeys here; -1 when the host has no pins file. */
+  pinnedClasses: number;
   journalCreatedAtMs: bigint;
 }
 
@@ -854,6 +875,174 @@ export const Obligations: MessageFns<Obligations> = {
   },
 };
 
+function createBasePasskeyAssertion(): PasskeyAssertion {
+  return {
+    nonce: new Uint8Array(0),
+    statement: new Uint8Array(0),
+    credentialId: new Uint8Array(0),
+    clientDataJson: new Uint8Array(0),
+    authenticatorData: new Uint8Array(0),
+    signature: new Uint8Array(0),
+  };
+}
+
+export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
+  encode(message: PasskeyAssertion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.nonce.length !== 0) {
+      writer.uint32(10).bytes(message.nonce);
+    }
+    if (message.statement.length !== 0) {
+      writer.uint32(18).bytes(message.statement);
+    }
+    if (message.credentialId.length !== 0) {
+      writer.uint32(26).bytes(message.credentialId);
+    }
+    if (message.clientDataJson.length !== 0) {
+      writer.uint32(34).bytes(message.clientDataJson);
+    }
+    if (message.authenticatorData.length !== 0) {
+      writer.uint32(42).bytes(message.authenticatorData);
+    }
+    if (message.signature.length !== 0) {
+      writer.uint32(50).bytes(message.signature);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasskeyAssertion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskeyAssertion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.nonce = reader.bytes();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.statement = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.credentialId = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientDataJson = reader.bytes();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.authenticatorData = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.signature = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): PasskeyAssertion {
+    return {
+      nonce: isSet(object.nonce) ? bytesFromBase64(object.nonce) : new Uint8Array(0),
+      statement: isSet(object.statement) ? bytesFromBase64(object.statement) : new Uint8Array(0),
+      credentialId: isSet(object.credentialId)
+        ? bytesFromBase64(object.credentialId)
+        : isSet(object.credential_id)
+        ? bytesFromBase64(object.credential_id)
+        : new Uint8Array(0),
+      clientDataJson: isSet(object.clientDataJson)
+        ? bytesFromBase64(object.clientDataJson)
+        : isSet(object.client_data_json)
+        ? bytesFromBase64(object.client_data_json)
+        : new Uint8Array(0),
+      authenticatorData: isSet(object.authenticatorData)
+        ? bytesFromBase64(object.authenticatorData)
+        : isSet(object.authenticator_data)
+        ? bytesFromBase64(object.authenticator_data)
+        : new Uint8Array(0),
+      signature: isSet(object.signature) ? bytesFromBase64(object.signature) : new Uint8Array(0),
+    };
+  },
+
+  toJSON(message: PasskeyAssertion): unknown {
+    const obj: any = {};
+    if (message.nonce.length !== 0) {
+      obj.nonce = base64FromBytes(message.nonce);
+    }
+    if (message.statement.length !== 0) {
+      obj.statement = base64FromBytes(message.statement);
+    }
+    if (message.credentialId.length !== 0) {
+      obj.credentialId = base64FromBytes(message.credentialId);
+    }
+    if (message.clientDataJson.length !== 0) {
+      obj.clientDataJson = base64FromBytes(message.clientDataJson);
+    }
+    if (message.authenticatorData.length !== 0) {
+      obj.authenticatorData = base64FromBytes(message.authenticatorData);
+    }
+    if (message.signature.length !== 0) {
+      obj.signature = base64FromBytes(message.signature);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<PasskeyAssertion>): PasskeyAssertion {
+    return PasskeyAssertion.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PasskeyAssertion>): PasskeyAssertion {
+    const message = createBasePasskeyAssertion();
+    message.nonce = object.nonce ?? new Uint8Array(0);
+    message.statement = object.statement ?? new Uint8Array(0);
+    message.credentialId = object.credentialId ?? new Uint8Array(0);
+    message.clientDataJson = object.clientDataJson ?? new Uint8Array(0);
+    message.authenticatorData = object.authenticatorData ?? new Uint8Array(0);
+    message.signature = object.signature ?? new Uint8Array(0);
+    return message;
+  },
+};
+
 function createBaseWorkOrder(): WorkOrder {
   return {
     orderId: "",
@@ -874,6 +1063,8 @@ function createBaseWorkOrder(): WorkOrder {
     canonicalEnvelope: new Uint8Array(0),
     ancestorSessionIds: [],
     createdAtMs: 0n,
+    assertions: [],
+    approverList: new Uint8Array(0),
   };
 }
 
@@ -938,6 +1129,12 @@ export const WorkOrder: MessageFns<WorkOrder> = {
         throw new globalThis.Error("value provided for field message.createdAtMs of type uint64 too large");
       }
       writer.uint32(480).uint64(message.createdAtMs);
+    }
+    for (const v of message.assertions) {
+      PasskeyAssertion.encode(v!, writer.uint32(322).fork()).join();
+    }
+    if (message.approverList.length !== 0) {
+      writer.uint32(330).bytes(message.approverList);
     }
     return writer;
   },
@@ -1099,6 +1296,22 @@ export const WorkOrder: MessageFns<WorkOrder> = {
             message.createdAtMs = reader.uint64() as bigint;
             continue;
           }
+          case 40: {
+            if (tag !== 322) {
+              break;
+            }
+
+            message.assertions.push(PasskeyAssertion.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 41: {
+            if (tag !== 330) {
+              break;
+            }
+
+            message.approverList = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1169,6 +1382,14 @@ export const WorkOrder: MessageFns<WorkOrder> = {
         : isSet(object.created_at_ms)
         ? BigInt(object.created_at_ms)
         : 0n,
+      assertions: globalThis.Array.isArray(object?.assertions)
+        ? object.assertions.map((e: any) => PasskeyAssertion.fromJSON(e))
+        : [],
+      approverList: isSet(object.approverList)
+        ? bytesFromBase64(object.approverList)
+        : isSet(object.approver_list)
+        ? bytesFromBase64(object.approver_list)
+        : new Uint8Array(0),
     };
   },
 
@@ -1228,6 +1449,12 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     if (message.createdAtMs !== 0n) {
       obj.createdAtMs = message.createdAtMs.toString();
     }
+    if (message.assertions?.length) {
+      obj.assertions = message.assertions.map((e) => PasskeyAssertion.toJSON(e));
+    }
+    if (message.approverList.length !== 0) {
+      obj.approverList = base64FromBytes(message.approverList);
+    }
     return obj;
   },
 
@@ -1262,6 +1489,8 @@ export const WorkOrder: MessageFns<WorkOrder> = {
     message.createdAtMs = (object.createdAtMs !== undefined && object.createdAtMs !== null)
       ? BigInt(object.createdAtMs)
       : 0n;
+    message.assertions = object.assertions?.map((e) => PasskeyAssertion.fromPartial(e)) || [];
+    message.approverList = object.approverList ?? new Uint8Array(0);
     return message;
   },
 };
@@ -3028,6 +3257,7 @@ function createBaseHeartbeat(): Heartbeat {
     home: "",
     atMs: 0n,
     freezeEpoch: 0n,
+    pinnedClasses: 0,
     journalCreatedAtMs: 0n,
   };
 }
@@ -3072,6 +3302,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         throw new globalThis.Error("value provided for field message.freezeEpoch of type uint64 too large");
       }
       writer.uint32(240).uint64(message.freezeEpoch);
+    }
+    if (message.pinnedClasses !== 0) {
+      writer.uint32(320).int32(message.pinnedClasses);
     }
     if (message.journalCreatedAtMs !== 0n) {
       if (BigInt.asUintN(64, message.journalCreatedAtMs) !== message.journalCreatedAtMs) {
@@ -3183,6 +3416,14 @@ export const Heartbeat: MessageFns<Heartbeat> = {
             message.freezeEpoch = reader.uint64() as bigint;
             continue;
           }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.pinnedClasses = reader.int32();
+            continue;
+          }
           case 60: {
             if (tag !== 480) {
               break;
@@ -3224,6 +3465,11 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         : isSet(object.freeze_epoch)
         ? BigInt(object.freeze_epoch)
         : 0n,
+      pinnedClasses: isSet(object.pinnedClasses)
+        ? globalThis.Number(object.pinnedClasses)
+        : isSet(object.pinned_classes)
+        ? globalThis.Number(object.pinned_classes)
+        : 0,
       journalCreatedAtMs: isSet(object.journalCreatedAtMs)
         ? BigInt(object.journalCreatedAtMs)
         : isSet(object.journal_created_at_ms)
@@ -3267,6 +3513,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     if (message.freezeEpoch !== 0n) {
       obj.freezeEpoch = message.freezeEpoch.toString();
     }
+    if (message.pinnedClasses !== 0) {
+      obj.pinnedClasses = Math.round(message.pinnedClasses);
+    }
     if (message.journalCreatedAtMs !== 0n) {
       obj.journalCreatedAtMs = message.journalCreatedAtMs.toString();
     }
@@ -3291,6 +3540,7 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     message.freezeEpoch = (object.freezeEpoch !== undefined && object.freezeEpoch !== null)
       ? BigInt(object.freezeEpoch)
       : 0n;
+    message.pinnedClasses = object.pinnedClasses ?? 0;
     message.journalCreatedAtMs = (object.journalCreatedAtMs !== undefined && object.journalCreatedAtMs !== null)
       ? BigInt(object.journalCreatedAtMs)
       : 0n;
