@@ -28,7 +28,7 @@ const FACTS = `insert into audit.fact select i, ${START_MS} + i * ${STEP_MS}, ca
   i % 8 = 3 and (i / 8) % 4999 = 0, i = 4000006
   from generate_series($1::bigint, $2::bigint - 1) i`;
 const RARE = `insert into audit.fact (log_index, recorded_ms, offset_ms, type, call_id, grant_id, subject, self_approved, differs)
-  select $1 + i, ${START_MS} + ($1 + i) * ${STEP_MS}, 0, (array['audit.read','hold.set','erasure.done','exec.interrupted','grant.created','grant.revoked'])[1 + i % 6],
+  select $1::bigint + i, ${START_MS} + ($1::bigint + i) * ${STEP_MS}, 0, (array['audit.read','hold.set','erasure.done','exec.interrupted','grant.created','grant.revoked'])[1 + i % 6],
   'call_' || i, case when i % 6 in (4, 5) then 'grant-' || (i / 6 % 5000) end, 'auditor-' || (i % 9), false, false from generate_series(0, 29999) i`;
 const STORIES = `insert into audit.story select 'call_' || i, i * 8, ${START_MS} + i * 8 * ${STEP_MS}, 'person-' || (i % 300), 'agent-' || (i % 500), 'ses_' || (i / 100), 'host-' || (i % 200),
   'bash', 'action-' || (i % 40), 'aa', null, 'allow', null, null, case when i % 3001 = 0 then null else i * 8 + 7 end, 'done' from generate_series(0, $1::bigint / 8 - 1) i`;

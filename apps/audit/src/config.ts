@@ -1,6 +1,7 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { readWitness } from './proofs/cosignatures.ts';
+import { streamsSchema } from './streams/stream-config.ts';
 
 /** Configuration of the audit service. */
 export const auditConfigSchema = commonConfigSchema.extend({
@@ -28,6 +29,7 @@ export const auditConfigSchema = commonConfigSchema.extend({
     .array(z.string().refine((text) => readWitness(text) !== undefined, 'is no witness key'))
     .max(16)
     .default([]),
+  streams: streamsSchema,
 });
 
 export type AuditConfig = z.infer<typeof auditConfigSchema>;

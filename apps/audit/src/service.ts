@@ -232,6 +232,7 @@ export async function startAudit(
     logIdentity,
     logName: config.logName,
     witnesses: config.witnesses.flatMap((text) => readWitness(text) ?? []),
+    streams: config.streams,
     now,
     logger,
   });

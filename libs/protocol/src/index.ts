@@ -87,6 +87,8 @@ export {
   EvidenceService,
   ListCheckpointsReply,
   ListCheckpointsRequest,
+  ListStreamsReply,
+  ListStreamsRequest,
   ProveCallReply,
   ProveCallRequest,
   ProveConsistencyReply,
@@ -94,6 +96,7 @@ export {
   ProveInclusionReply,
   ProveInclusionRequest,
   StoredCheckpoint,
+  StreamStatus,
 } from './gen/countersign/v1/evidence.ts';
 export {
   GuardianClient,

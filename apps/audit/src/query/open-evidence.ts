@@ -4,6 +4,8 @@ import type { Logger } from '@countersign/service-kit';
 import pg from 'pg';
 import { sha256, verifyEd25519 } from '../proofs/cosignatures.ts';
 import { evidenceRoutes } from '../routes/evidence-routes.ts';
+import { openStreams } from '../streams/open-streams.ts';
+import type { StreamConfig } from '../streams/stream-config.ts';
 import { FactIndex } from './fact-index.ts';
 
 /** How often the index looks whether the log has grown. */
@@ -19,6 +21,7 @@ export type EvidenceOptions = {
   readonly logIdentity: Identity;
   readonly logName: string;
   readonly witnesses: readonly NoteVerifier[];
+  readonly streams: readonly StreamConfig[];
   readonly now: () => number;
   readonly logger: Logger;
 };
@@ -35,10 +38,12 @@ export function openEvidence(options: EvidenceOptions) {
   pool.on('error', (error) => logger.warn({ err: error }, 'a connection of the index was lost'));
   const facts = new FactIndex(pool, (error) => logger.error({ err: error }, 'the index could not follow the log'));
   const logVerifier = { name: logName, publicKey: rawPublicKey(logIdentity.publicKey), sha256, verifyEd25519 };
+  const streams = openStreams(options.streams, { pool, size: () => head().size, logger });
   const implementation = evidenceRoutes({
     ...options,
     logVerifier,
     facts,
+    streams,
     pool,
     log: (error) => logger.error({ err: error }, 'a question failed'),
   });
@@ -49,6 +54,7 @@ export function openEvidence(options: EvidenceOptions) {
     pool,
     stop: async () => {
       clearInterval(timer);
+      await streams.stop();
       await facts.stop();
       await pool.end();
     },

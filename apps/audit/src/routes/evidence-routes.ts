@@ -8,6 +8,7 @@ import {
   type EvidenceServer,
   type Identity,
   ListCheckpointsReply,
+  ListStreamsReply,
   ProveCallReply,
   ProveConsistencyReply,
   ProveInclusionReply,
@@ -22,6 +23,7 @@ import type { FactIndex } from '../query/fact-index.ts';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCall } from '../sequencer/cold-state.ts';
+import type { Streams } from '../streams/open-streams.ts';
 
 const MAX_PROOFS = 200;
 /** Entries of one call that a proof of it holds; far beyond any call. */
@@ -36,6 +38,7 @@ export type EvidenceContext = {
   readonly logVerifier: NoteVerifier;
   readonly witnesses: readonly NoteVerifier[];
   readonly facts: FactIndex;
+  readonly streams: Pick<Streams, 'states'>;
   /** Connections that only read. */
   readonly reader: pg.Pool;
   /** Connections that may also write what followers keep. */
@@ -169,6 +172,19 @@ export function evidenceRoutes(context: EvidenceContext): EvidenceServer {
         throw new Refusal(status.INVALID_ARGUMENT, 'no cosignature of a known witness on a stored checkpoint');
       return AddCosignaturesReply.fromPartial({ witnesses });
     }),
+    listStreams: route(async () =>
+      ListStreamsReply.fromPartial({
+        streams: context.streams.states().map(({ name, next, lag, gaps, failures, problem }) => ({
+          name,
+          nextIndex: BigInt(next),
+          lag: BigInt(lag),
+          gaps: BigInt(gaps),
+          failures: BigInt(failures),
+          problem,
+        })),
+        indexLag: BigInt(context.head().size - context.facts.size),
+      }),
+    ),
     checkDatabase: (stream) => {
       const run = async () => {
         const head = await indexedHead(context);

@@ -15,6 +15,19 @@ import { checkOnline, readDatabaseCheck } from './audit-online.ts';
 import { addAuditQueryCommand } from './audit-query.ts';
 
 const checkpointsSchema = z.object({ checkpoints: z.array(z.object({ note: z.string() })) });
+const streamsSchema = z.object({
+  streams: z.array(
+    z.object({
+      name: z.string(),
+      next: z.int(),
+      lag: z.int(),
+      gaps: z.int(),
+      failures: z.int(),
+      problem: z.string(),
+    }),
+  ),
+  indexLag: z.int(),
+});
 const MAX_CHECKPOINT_FILE = 131_072;
 
 type VerifyFlags = { key?: string; logName?: string; olderCheckpoint?: string; witness: string[]; online?: boolean };
@@ -137,6 +150,17 @@ async function keepCheckpoints(command: Command, folder: string, entries: number
   writeFileSync(join(folder, CHECKPOINTS_FILE), lines.join(''));
 }
 
+async function showStreams(_flags: object, command: Command): Promise<void> {
+  const { streams, indexLag } = streamsSchema.parse(
+    accepted(await localGateway(command, 'local-auditor').audit('streams')),
+  );
+  const lines = streams.map(
+    ({ name, next, lag, gaps, failures, problem }) =>
+      `${name}: next ${next}, lag ${lag}, gaps ${gaps}, failures ${failures}${problem === '' ? '' : `: ${problem}`}`,
+  );
+  print(command, { streams, indexLag }, [...lines.map(plainText), `query columns: lag ${indexLag}`].join('\n'));
+}
+
 type ProveFlags = { out?: string; withArguments?: boolean };
 
 async function prove(call: string, { out, withArguments }: ProveFlags, command: Command): Promise<void> {
@@ -190,5 +214,6 @@ export function addAuditCommand(program: Command): void {
       );
       process.exitCode = problems.length === 0 ? EXIT.ok : EXIT.refused;
     });
+  audit.command('streams').description('how far each stream to a place outside is').action(showStreams);
   addAuditQueryCommand(audit);
 }

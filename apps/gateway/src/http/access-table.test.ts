@@ -52,6 +52,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/audit/proofs/inclusion': { roles: ALL_QUEUES },
   'GET /v1/audit/proofs/consistency': { roles: ALL_QUEUES },
   'GET /v1/audit/check': { roles: ALL_QUEUES },
+  'GET /v1/audit/streams': { roles: ALL_QUEUES },
   'GET /v1/audit/checkpoints': { roles: ALL_QUEUES },
   'POST /v1/audit/checkpoints': { roles: ALL_QUEUES, body: { note: 'x' } },
   'POST /v1/calls/:id/decision': {

@@ -239,6 +239,22 @@ function checkpointRoutes(app: Http, gateway: Gateway): void {
     },
   );
 
+  /** How far each stream to a place outside is. */
+  app.get('/v1/audit/streams', { config: AUDIT }, async (request, reply) => {
+    if (!mayAudit(request, reply)) return reply;
+    const found = await gateway.audit.evidence.listStreams();
+    if (!found.ok) return refuse(reply, found.error);
+    const streams = found.value.streams.map(({ name, nextIndex, lag, gaps, failures, problem }) => ({
+      name,
+      next: Number(nextIndex),
+      lag: Number(lag),
+      gaps: Number(gaps),
+      failures: Number(failures),
+      problem,
+    }));
+    return { streams, indexLag: Number(found.value.indexLag) };
+  });
+
   /** Takes a stored checkpoint with the cosignature of a known witness. */
   app.post(
     '/v1/audit/checkpoints',

@@ -7,6 +7,7 @@ import {
   ERROR_CODES,
   EvidenceClient,
   type ListCheckpointsReply,
+  type ListStreamsReply,
   type ProveCallReply,
   type ProveConsistencyReply,
   type ProveInclusionReply,
@@ -75,6 +76,10 @@ export class EvidenceLog {
     return this.#ask('addCosignatures', (done) =>
       this.#client.addCosignatures({ note }, new Metadata(), deadline(), done),
     );
+  }
+
+  listStreams(): Answer<ListStreamsReply> {
+    return this.#ask('listStreams', (done) => this.#client.listStreams({}, new Metadata(), deadline(), done));
   }
 
   /** The check of the database, as it goes on. */

@@ -148,6 +148,28 @@ export interface AddCosignaturesReply {
   witnesses: string[];
 }
 
+export interface ListStreamsRequest {
+}
+
+export interface StreamStatus {
+  name: string;
+  /** Index of the next entry to send; everything before it was taken. */
+  nextIndex: bigint;
+  /** Entries that are recorded and not taken. */
+  lag: bigint;
+  /** Entries that could not be read and were passed over. */
+  gaps: bigint;
+  failures: bigint;
+  /** Reason of the last failure; empty when the last batch was taken. */
+  problem: string;
+}
+
+export interface ListStreamsReply {
+  streams: StreamStatus[];
+  /** Entries that the query columns do not cover yet. */
+  indexLag: bigint;
+}
+
 function createBaseEntryProof(): EntryProof {
   return { logIndex: 0n, leaf: new Uint8Array(0), proof: [] };
 }
@@ -1916,6 +1938,317 @@ export const AddCosignaturesReply: MessageFns<AddCosignaturesReply> = {
   },
 };
 
+function createBaseListStreamsRequest(): ListStreamsRequest {
+  return {};
+}
+
+export const ListStreamsRequest: MessageFns<ListStreamsRequest> = {
+  encode(_: ListStreamsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListStreamsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListStreamsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(_: any): ListStreamsRequest {
+    return {};
+  },
+
+  toJSON(_: ListStreamsRequest): unknown {
+    const obj: any = {};
+    return obj;
+  },
+
+  create(base?: DeepPartial<ListStreamsRequest>): ListStreamsRequest {
+    return ListStreamsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ListStreamsRequest>): ListStreamsRequest {
+    const message = createBaseListStreamsRequest();
+    return message;
+  },
+};
+
+function createBaseStreamStatus(): StreamStatus {
+  return { name: "", nextIndex: 0n, lag: 0n, gaps: 0n, failures: 0n, problem: "" };
+}
+
+export const StreamStatus: MessageFns<StreamStatus> = {
+  encode(message: StreamStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.nextIndex !== 0n) {
+      if (BigInt.asUintN(64, message.nextIndex) !== message.nextIndex) {
+        throw new globalThis.Error("value provided for field message.nextIndex of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.nextIndex);
+    }
+    if (message.lag !== 0n) {
+      if (BigInt.asUintN(64, message.lag) !== message.lag) {
+        throw new globalThis.Error("value provided for field message.lag of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.lag);
+    }
+    if (message.gaps !== 0n) {
+      if (BigInt.asUintN(64, message.gaps) !== message.gaps) {
+        throw new globalThis.Error("value provided for field message.gaps of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.gaps);
+    }
+    if (message.failures !== 0n) {
+      if (BigInt.asUintN(64, message.failures) !== message.failures) {
+        throw new globalThis.Error("value provided for field message.failures of type uint64 too large");
+      }
+      writer.uint32(40).uint64(message.failures);
+    }
+    if (message.problem !== "") {
+      writer.uint32(50).string(message.problem);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): StreamStatus {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseStreamStatus();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.nextIndex = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.lag = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.gaps = reader.uint64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.failures = reader.uint64() as bigint;
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.problem = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): StreamStatus {
+    return {
+      name: isSet(object.name) ? globalThis.String(object.name) : "",
+      nextIndex: isSet(object.nextIndex)
+        ? BigInt(object.nextIndex)
+        : isSet(object.next_index)
+        ? BigInt(object.next_index)
+        : 0n,
+      lag: isSet(object.lag) ? BigInt(object.lag) : 0n,
+      gaps: isSet(object.gaps) ? BigInt(object.gaps) : 0n,
+      failures: isSet(object.failures) ? BigInt(object.failures) : 0n,
+      problem: isSet(object.problem) ? globalThis.String(object.problem) : "",
+    };
+  },
+
+  toJSON(message: StreamStatus): unknown {
+    const obj: any = {};
+    if (message.name !== "") {
+      obj.name = message.name;
+    }
+    if (message.nextIndex !== 0n) {
+      obj.nextIndex = message.nextIndex.toString();
+    }
+    if (message.lag !== 0n) {
+      obj.lag = message.lag.toString();
+    }
+    if (message.gaps !== 0n) {
+      obj.gaps = message.gaps.toString();
+    }
+    if (message.failures !== 0n) {
+      obj.failures = message.failures.toString();
+    }
+    if (message.problem !== "") {
+      obj.problem = message.problem;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<StreamStatus>): StreamStatus {
+    return StreamStatus.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<StreamStatus>): StreamStatus {
+    const message = createBaseStreamStatus();
+    message.name = object.name ?? "";
+    message.nextIndex = (object.nextIndex !== undefined && object.nextIndex !== null) ? BigInt(object.nextIndex) : 0n;
+    message.lag = (object.lag !== undefined && object.lag !== null) ? BigInt(object.lag) : 0n;
+    message.gaps = (object.gaps !== undefined && object.gaps !== null) ? BigInt(object.gaps) : 0n;
+    message.failures = (object.failures !== undefined && object.failures !== null) ? BigInt(object.failures) : 0n;
+    message.problem = object.problem ?? "";
+    return message;
+  },
+};
+
+function createBaseListStreamsReply(): ListStreamsReply {
+  return { streams: [], indexLag: 0n };
+}
+
+export const ListStreamsReply: MessageFns<ListStreamsReply> = {
+  encode(message: ListStreamsReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.streams) {
+      StreamStatus.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.indexLag !== 0n) {
+      if (BigInt.asUintN(64, message.indexLag) !== message.indexLag) {
+        throw new globalThis.Error("value provided for field message.indexLag of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.indexLag);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListStreamsReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListStreamsReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.streams.push(StreamStatus.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.indexLag = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ListStreamsReply {
+    return {
+      streams: globalThis.Array.isArray(object?.streams)
+        ? object.streams.map((e: any) => StreamStatus.fromJSON(e))
+        : [],
+      indexLag: isSet(object.indexLag)
+        ? BigInt(object.indexLag)
+        : isSet(object.index_lag)
+        ? BigInt(object.index_lag)
+        : 0n,
+    };
+  },
+
+  toJSON(message: ListStreamsReply): unknown {
+    const obj: any = {};
+    if (message.streams?.length) {
+      obj.streams = message.streams.map((e) => StreamStatus.toJSON(e));
+    }
+    if (message.indexLag !== 0n) {
+      obj.indexLag = message.indexLag.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ListStreamsReply>): ListStreamsReply {
+    return ListStreamsReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListStreamsReply>): ListStreamsReply {
+    const message = createBaseListStreamsReply();
+    message.streams = object.streams?.map((e) => StreamStatus.fromPartial(e)) || [];
+    message.indexLag = (object.indexLag !== undefined && object.indexLag !== null) ? BigInt(object.indexLag) : 0n;
+    return message;
+  },
+};
+
 /** What an auditor asks of the record: proofs, the check of the database against the tree, questions, checkpoints. */
 export type EvidenceService = typeof EvidenceService;
 export const EvidenceService = {
@@ -1996,6 +2329,16 @@ export const EvidenceService = {
       Buffer.from(AddCosignaturesReply.encode(value).finish()),
     responseDeserialize: (value: Buffer): AddCosignaturesReply => AddCosignaturesReply.decode(value),
   },
+  /** How far each stream to a place outside is. */
+  listStreams: {
+    path: "/countersign.v1.Evidence/ListStreams" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListStreamsRequest): Buffer => Buffer.from(ListStreamsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListStreamsRequest => ListStreamsRequest.decode(value),
+    responseSerialize: (value: ListStreamsReply): Buffer => Buffer.from(ListStreamsReply.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListStreamsReply => ListStreamsReply.decode(value),
+  },
 } as const;
 
 export interface EvidenceServer extends UntypedServiceImplementation {
@@ -2013,6 +2356,8 @@ export interface EvidenceServer extends UntypedServiceImplementation {
   listCheckpoints: handleUnaryCall<ListCheckpointsRequest, ListCheckpointsReply>;
   /** Adds cosignatures of known witnesses to a stored checkpoint. INVALID_ARGUMENT when none of them verifies. */
   addCosignatures: handleUnaryCall<AddCosignaturesRequest, AddCosignaturesReply>;
+  /** How far each stream to a place outside is. */
+  listStreams: handleUnaryCall<ListStreamsRequest, ListStreamsReply>;
 }
 
 export interface EvidenceClient extends Client {
@@ -2118,6 +2463,22 @@ export interface EvidenceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AddCosignaturesReply) => void,
+  ): ClientUnaryCall;
+  /** How far each stream to a place outside is. */
+  listStreams(
+    request: ListStreamsRequest,
+    callback: (error: ServiceError | null, response: ListStreamsReply) => void,
+  ): ClientUnaryCall;
+  listStreams(
+    request: ListStreamsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListStreamsReply) => void,
+  ): ClientUnaryCall;
+  listStreams(
+    request: ListStreamsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListStreamsReply) => void,
   ): ClientUnaryCall;
 }
 
