@@ -14,5 +14,9 @@ export {
   writableRoots,
   writesProject,
 } from './places.ts';
+export { evaluateSbpl, type SbplUse } from './sbpl-evaluator.ts';
+export { readSbpl, type SbplFilter, type SbplRule } from './sbpl-reader.ts';
+export { quotePath, type SeatbeltFacts, seatbeltArgv, seatbeltProfile } from './seatbelt.ts';
 export { type BpfInstruction, encodeSeccomp, type SocketRule, seccompProgram } from './seccomp.ts';
 export { type Architecture, EXAMINED_SYSCALLS, REFUSED_SYSCALLS } from './syscalls.ts';
+export { type Wsl2Host, wsl2Argv, wslPath } from './wsl2-argv.ts';
