@@ -10,11 +10,17 @@ function startTime(pid: number): string | undefined {
   }
 }
 
+const known: { name?: string } = {};
+
 /** Name of this process that no later one shares. */
-export const thisProcess = (): string => `${process.pid} ${startTime(process.pid) ?? ''}`;
+export function thisProcess(): string {
+  known.name ??= `${process.pid} ${startTime(process.pid) ?? ''}`;
+  return known.name;
+}
 
 /** True while the process of that name lives. */
 export function isAlive(owner: string): boolean {
+  if (owner === known.name) return true;
   const [pid = '', started = ''] = owner.split(' ');
   const now = startTime(Number(pid));
   return now !== undefined && now === started;

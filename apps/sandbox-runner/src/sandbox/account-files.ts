@@ -2,6 +2,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import type { Overlay } from '@countersign/sandbox';
+import { statOf } from './look-up.ts';
 
 const NAME = 'countersign';
 
@@ -35,22 +36,33 @@ function keepText(file: string, text: string): void {
   renameSync(fresh, file);
 }
 
+const stampOf = (file: string): string => {
+  const found = statOf(file);
+  return found ? `${found.ino} ${found.size} ${found.mtimeMs}` : '';
+};
+
+type Made = { readonly stamp: string; readonly overlays: readonly Overlay[] };
+const made = new Map<string, Made>();
+
 /**
  * The host's account lists with an entry for this account, when it has none: many programs refuse to work for a uid
- * without a name. The host's own files stay as they are.
+ * without a name. The host's own files stay as they are; copies are made again when those change.
  */
 export function accountFiles(state: string, home: string): readonly Overlay[] {
   if (hasEntry()) return [];
   const uid = process.getuid?.() ?? 0;
   const gid = process.getgid?.() ?? 0;
   const lines = { passwd: `${NAME}:x:${uid}:${gid}::${home}:/bin/sh\n`, group: `${NAME}:x:${gid}:\n` };
-  const overlays: Overlay[] = [];
-  for (const [name, line] of Object.entries(lines)) {
+  const files = Object.keys(lines).flatMap((name) => [`/etc/${name}`, path.join(state, name)]);
+  const last = made.get(state);
+  if (last?.stamp === files.map(stampOf).join()) return last.overlays;
+  const overlays = Object.entries(lines).map(([name, line]) => {
     const target = `/etc/${name}`;
     const text = textOf(target);
     const source = path.join(state, name);
     keepText(source, text.endsWith('\n') || text === '' ? text + line : `${text}\n${line}`);
-    overlays.push({ source, target });
-  }
+    return { source, target };
+  });
+  made.set(state, { stamp: files.map(stampOf).join(), overlays });
   return overlays;
 }
