@@ -34,6 +34,8 @@ export type Gateway = {
   readonly followed: Set<string>;
   readonly identity: Identity;
   readonly control: Identity;
+  /** True for the key of a gateway of the roster. */
+  readonly isGateway: (key: string) => boolean;
   readonly broker: {
     readonly connection: NatsConnection;
     readonly jetstream: JetStreamClient;

@@ -1,5 +1,6 @@
 import { consumers, STREAMS } from '@countersign/protocol';
 import type { Logger, RunningService } from '@countersign/service-kit';
+import { startDeskFeed } from './broker/desk-feed.ts';
 import { startPullLoop } from './broker/pull-loop.ts';
 import { takeOutcome } from './calls/outcome.ts';
 import { redecideAll } from './calls/redecide.ts';
@@ -92,6 +93,7 @@ export async function startGateway(
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
   gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
+  const feed = await startDeskFeed({ ...gateway, ...gateway.broker }, gateway.hub);
   const unwatch = await followPolicy(gateway, config);
   const confirming = startConfirming(gateway);
   const sweep = startSweep(gateway);
@@ -106,6 +108,7 @@ export async function startGateway(
       await outside.stop();
       await Promise.all(loops.map((running) => running.stop()));
       unwatch();
+      feed.stop();
       clearInterval(confirming);
       await sweep.stop();
       gateway.grants.stop();

@@ -25,6 +25,7 @@ export const subjects = {
   deadNotice: (channel: string) => `cs.v1.dead-notice.${channel === '*' ? channel : token(channel)}`,
   gatewayPing: () => 'cs.v1.gateway.ping',
   gatewayNote: () => 'cs.v1.gateway.note',
+  deskFeed: () => 'cs.v1.gateway.desk',
   proof: (host: string) => `cs.v1.proof.${token(host)}`,
 } as const;
 

@@ -52,6 +52,7 @@ const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
       subjects.deadNotice('*'),
       subjects.gatewayPing(),
       subjects.gatewayNote(),
+      subjects.deskFeed(),
     ],
     subscribe: [
       'cs.v1.heartbeat.*',

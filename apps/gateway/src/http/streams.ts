@@ -23,7 +23,8 @@ function eventRoute(app: Http, gateway: Gateway): void {
     const unfollow = gateway.hub.follow((event) => {
       // A reader that does not keep up is cut off; it comes back and resumes.
       if (raw.writableLength > 1_048_576) raw.destroy();
-      else write(event);
+      else if (event) write(event);
+      else raw.write('event: reset\ndata: {}\n\n');
     });
     if (!unfollow) {
       reply.code(503).send();

@@ -58,7 +58,7 @@ export function tellOutside(gateway: Gateway, notifier: Notifier, desk: URL): ()
       token = page.nextPageToken;
     } while (token !== '');
   };
-  const unfollow = gateway.hub.follow(({ name, data }) => {
+  const unfollow = gateway.hub.followOwn(({ name, data }) => {
     const { callId } = JSON.parse(data) as { callId: string };
     if (name === 'approval_request') tell('approval.requested', callId).catch(failed);
     if (name === 'approval_resolved') tell('approval.resolved', callId).catch(failed);
