@@ -17,6 +17,7 @@ import type { PolicyDesk } from './policy/policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
 import type { Sessions } from './record/sessions.ts';
+import type { TurnLeases } from './sessions/turn-leases.ts';
 
 /** What the transitions of a call need. */
 export type Gateway = {
@@ -43,6 +44,7 @@ export type Gateway = {
     readonly bus: GatewayBus;
   };
   readonly freeze: FreezeWatch;
+  readonly turns: TurnLeases;
   readonly now: () => number;
   readonly atStep: AtStep<GatewayStep>;
   /** When this process began to serve. */

@@ -20,6 +20,7 @@ import { PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
+import { TurnLeases } from './sessions/turn-leases.ts';
 
 /** What tests may put in place of the real clock and of passing each step. */
 export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
@@ -79,6 +80,7 @@ export async function openGateway(
     isGateway: common.isGateway,
     broker: { connection, jetstream: jetstream(connection), manager, bus },
     freeze,
+    turns: new TurnLeases(),
     now,
     atStep,
     startedMs: now(),

@@ -60,6 +60,17 @@ async function followPolicy(gateway: Gateway, config: GatewayConfig): Promise<()
   });
 }
 
+/** Follows the turns that agents keep alive and ends those that lapsed. */
+function startLeases(gateway: Gateway): NodeJS.Timeout {
+  const failed = (error: unknown) => gateway.logger.warn({ err: error }, 'a turn is not ended yet');
+  gateway.broker.connection.subscribe('cs.v1.lease.*.*', {
+    callback: (error, message) => {
+      if (!error) gateway.turns.take(gateway, message.subject, message.data).catch(failed);
+    },
+  });
+  return setInterval(() => void gateway.turns.endLapsed(gateway).catch(failed), CONFIRM_MS);
+}
+
 /** Records the hosts' confirmations of freezes as they come. */
 function startConfirming(gateway: Gateway): NodeJS.Timeout {
   return setInterval(() => {
@@ -95,6 +106,7 @@ export async function startGateway(
   gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
   const feed = await startDeskFeed({ ...gateway, ...gateway.broker }, gateway.hub);
   const unwatch = await followPolicy(gateway, config);
+  const leases = startLeases(gateway);
   const confirming = startConfirming(gateway);
   const sweep = startSweep(gateway);
   const outside = await startNotifying(config, gateway);
@@ -109,6 +121,7 @@ export async function startGateway(
       await Promise.all(loops.map((running) => running.stop()));
       unwatch();
       feed.stop();
+      clearInterval(leases);
       clearInterval(confirming);
       await sweep.stop();
       gateway.grants.stop();

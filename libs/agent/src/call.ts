@@ -21,6 +21,8 @@ export type CallRequest = {
   readonly session: string;
   /** Latest start, milliseconds since the Unix epoch; absent takes the default. */
   readonly deadlineMs?: number;
+  /** Turn that the call belongs to. */
+  readonly turn?: string;
   /** Only tightens. */
   readonly tighten?: 'ask' | 'deny';
   readonly traceparent?: string;
@@ -84,6 +86,7 @@ async function submission(link: Link, callId: string, request: CallRequest): Pro
     sealedPayload: await sealTo(link.controlSealKey, payload, callId),
     deadlineMs: BigInt(request.deadlineMs ?? 0),
     executor: 'runner',
+    turnId: request.turn ?? '',
     tighten: request.tighten ?? '',
     tightenSource: request.tighten ? link.identity.id : '',
     traceparent: request.traceparent ?? '',

@@ -4,11 +4,18 @@ import { connect, nkeyAuthenticator } from '@nats-io/transport-node';
 import { type CallRequest, type SubmittedCall, submitCall } from './call.ts';
 import { createLink } from './link.ts';
 import { openSession, type SessionRefused, type SessionRequest } from './session.ts';
+import { closeSession, issueChildToken } from './session-command.ts';
+import { startTurn, type Turn } from './turn.ts';
 
 /** An agent's connection to its control plane. */
 export type Agent = {
   readonly openSession: (request: SessionRequest) => Promise<Result<{ sessionId: string }, SessionRefused>>;
   readonly call: (request: CallRequest) => Promise<SubmittedCall>;
+  /** A one-time token for a child of an open session. */
+  readonly issueChildToken: (session: string) => Promise<Result<string, SessionRefused>>;
+  readonly closeSession: (session: string, reason?: string) => Promise<Result<undefined, SessionRefused>>;
+  /** Begins a turn; name its id in calls that end with it. */
+  readonly startTurn: (session: string) => Turn;
   readonly close: () => Promise<void>;
 };
 
@@ -29,6 +36,9 @@ export async function connectAgent(options: { natsUrl: string; identity: Identit
   return {
     openSession: (request) => openSession(link, request),
     call: (request) => submitCall(link, request),
+    issueChildToken: (session) => issueChildToken(link, session),
+    closeSession: (session, reason) => closeSession(link, session, reason),
+    startTurn: (session) => startTurn(link, session),
     close: () => connection.close(),
   };
 }

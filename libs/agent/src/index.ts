@@ -1,3 +1,4 @@
 export type { CallOutcome, CallRequest, LiveOutput, SubmittedCall } from './call.ts';
 export { type Agent, connectAgent } from './connect-agent.ts';
 export type { SessionRefused, SessionRequest } from './session.ts';
+export type { Turn } from './turn.ts';

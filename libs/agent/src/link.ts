@@ -23,7 +23,8 @@ export type Link = {
   readonly controlSealKey: string;
   readonly callSubject: string;
   readonly cancelSubject: string;
-  readonly sign: (kind: EnvelopeKind, subject: string, body: Uint8Array) => Uint8Array;
+  /** `sequence` must rise for kinds of short validity. */
+  readonly sign: (kind: EnvelopeKind, subject: string, body: Uint8Array, sequence?: bigint) => Uint8Array;
   readonly publish: (subject: string, message: Uint8Array) => void;
   /** Returns the function that ends the following. */
   readonly follow: (follower: Follower) => () => void;
@@ -65,7 +66,8 @@ export function createLink(connection: NatsConnection, identity: Identity, roste
     controlSealKey: rosterKey(roster, 'control').sealKey,
     callSubject: subjects.call(identity.id),
     cancelSubject: subjects.cancel(identity.id),
-    sign: (kind, subject, body) => signEnvelope(identity, { kind, subject, body, nowMs: Date.now() }),
+    sign: (kind, subject, body, sequence = 0n) =>
+      signEnvelope(identity, { kind, subject, body, nowMs: Date.now(), sequence }),
     publish: (subject, message) => {
       if (!connection.isClosed()) connection.publish(subject, message);
     },

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { err, makeId, ok, type Result } from '@countersign/kernel';
-import { EnvelopeKind, SessionOpen } from '@countersign/protocol';
+import { EnvelopeKind, SessionOpen, sealTo } from '@countersign/protocol';
 import type { Link } from './link.ts';
 import { resendUntilStopped } from './resend.ts';
 
@@ -14,6 +14,8 @@ export type SessionRequest = {
   readonly permissionMode?: string;
   readonly approvalMode?: string;
   readonly sessionId?: string;
+  /** Session that this one descends from, with a token that it issued. */
+  readonly parent?: { readonly session: string; readonly token: string };
 };
 
 export type SessionRefused = { readonly code: string; readonly message: string };
@@ -33,6 +35,10 @@ export async function openSession(
     modelName: request.modelName ?? '',
     permissionMode: request.permissionMode ?? '',
     approvalMode: request.approvalMode ?? '',
+    parentSession: request.parent?.session ?? '',
+    sealedChildToken: request.parent
+      ? await sealTo(link.controlSealKey, new TextEncoder().encode(request.parent.token), sessionId)
+      : new Uint8Array(),
   });
   const body = SessionOpen.encode(open).finish();
   const message = link.sign(EnvelopeKind.SESSION, link.callSubject, body);

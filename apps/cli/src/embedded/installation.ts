@@ -23,6 +23,7 @@ export type Installation = {
   readonly client: (token: TokenName) => GatewayClient;
   /** At the second gateway, where there is one. */
   readonly secondClient: (token: TokenName) => GatewayClient;
+  readonly secondAddress: string;
   readonly stop: () => Promise<void>;
 };
 
@@ -158,7 +159,7 @@ async function startServices(
   });
   const endpoints = { http, natsUrl: `nats://127.0.0.1:${ports.nats}`, rootKey: keys.identities.root.publicKey };
   writeEndpoints(data, endpoints);
-  return { endpoints, client, secondClient, unfollow };
+  return { endpoints, client, secondClient, secondAddress: http2, unfollow };
 }
 
 /** Command lines that crash tests run in place of a service's own. */

@@ -21,6 +21,8 @@ export const callSummary = (record: CallRecord) => ({
   callId: record.callId,
   agent: record.agent,
   sessionId: record.sessionId,
+  /** The session at which a person sees it; the one that executes is `sessionId`. */
+  rootSessionId: record.ancestorSessionIds.at(-1) ?? record.sessionId,
   host: record.host,
   tool: record.tool,
   action: record.action,

@@ -6,7 +6,7 @@ import type { Gateway } from '../context.ts';
 import { grantsOf, underGrants } from '../grants/use-grants.ts';
 import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
-import type { Session } from '../record/sessions.ts';
+import type { Session, SessionChain } from '../record/sessions.ts';
 import type { CallRefusal, ParsedCall } from './parse-call.ts';
 import type { View } from './view.ts';
 
@@ -117,17 +117,26 @@ function inspectCall(gateway: Gateway, { host, session, call, obligations }: Ins
  */
 export async function evaluate(
   gateway: Gateway,
-  session: Session,
+  chain: SessionChain,
   call: ParsedCall,
 ): Promise<Result<Evaluation, CallRefusal>> {
-  const frozen = gateway.freeze.holds({ agent: session.agent, host: session.host, sessions: [session.id] });
+  const session = chain.bounded;
+  const ancestors = chain.ancestors.map((one) => one.session.id);
+  const frozen = gateway.freeze.holds({
+    agent: session.agent,
+    host: session.host,
+    sessions: [session.id, ...ancestors],
+  });
   if (frozen !== undefined)
     return err({
       code: ERROR_CODES.frozen,
       message: `\`${frozen}\` is frozen; send the call again when that is lifted`,
     });
   const policy = gateway.policy.current;
-  const basis = [gateway.policy.basis()];
+  const basis = [
+    gateway.policy.basis(),
+    ...chain.ancestors.map(({ session: { id }, version }) => ({ kind: 'session', key: id, version })),
+  ];
   const heartbeat = gateway.hosts.present(session.host, gateway.now());
   const host = await gateway.members.find('host', session.host);
   if (!heartbeat && host && gateway.now() - gateway.startedMs < SETTLE_MS) {
@@ -158,7 +167,9 @@ export async function evaluate(
   const answer = (decision: Decision, inspection?: Inspection) => {
     const seen = viewOf(session, { decision, inspection, timeoutMs }, gateway);
     const stated = tighten === '' ? {} : { tighten: { effect: tighten, source: tightenSource.slice(0, 200) } };
-    const view = underGrants(gateway, session.id, decision, { ...seen, ...stated });
+    const turn = call.submit.turnId === '' ? {} : { turn: call.submit.turnId };
+    const known = { ...seen, ...stated, ...turn, chain: [...ancestors.toReversed(), session.id] };
+    const view = underGrants(gateway, session.id, decision, known);
     return ok({ decision, action, view, summary, basis });
   };
   const refused = (error: InspectError) =>

@@ -1,8 +1,10 @@
-import { isSubjectToken } from '@countersign/kernel';
+import { err, isSubjectToken, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode, type SessionOpen } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
 import type { Member } from '../record/members.ts';
-import type { Session } from '../record/sessions.ts';
+import { MAX_DEPTH, type Session, type VersionedSession } from '../record/sessions.ts';
+import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
+import { spendChildToken } from '../sessions/child-token.ts';
 import { tellAgent } from './announce.ts';
 import { reviewProblem } from './guardian.ts';
 
@@ -35,6 +37,29 @@ function check(gateway: Gateway, member: Member, request: SessionOpen, session: 
   return undefined;
 }
 
+type Parent = { readonly from: VersionedSession; readonly to: Session };
+
+/** The parent that a request names, with its token spent; undefined for a root session. */
+async function parentOf(
+  gateway: Gateway,
+  request: SessionOpen,
+  session: Session,
+): Promise<Result<Parent | undefined, Refusal>> {
+  const { parentSession, sealedChildToken, sessionId } = request;
+  if (parentSession === '') return ok(undefined);
+  const refuse = err({ code: ERROR_CODES.childToken, message: 'parent session or its token is not valid' });
+  const chain = await gateway.sessions.chain(parentSession);
+  const token = await gateway.control.open(sealedChildToken, sessionId).catch(() => undefined);
+  if (!chain || !token || chain.bounded.state !== 'open' || chain.session.principal !== session.principal)
+    return refuse;
+  if (chain.ancestors.length + 1 >= MAX_DEPTH)
+    return err({ code: ERROR_CODES.childToken, message: `sessions are at most ${MAX_DEPTH} deep` });
+  const to = spendChildToken(chain.session, new TextDecoder().decode(token), gateway.now());
+  if (!to) return refuse;
+  const beyond = await beyondAncestors(gateway, { session, ancestors: [chain, ...chain.ancestors] });
+  return beyond ? err(beyond) : ok({ from: chain, to });
+}
+
 /** Opens a session for an agent, at the managed defaults or stricter, and tells the agent. Repeating it gives the same answer. */
 export async function openSession(gateway: Gateway, member: Member, request: SessionOpen): Promise<void> {
   if (!isSubjectToken(request.sessionId)) return;
@@ -63,7 +88,13 @@ export async function openSession(gateway: Gateway, member: Member, request: Ses
   };
   const refusal = check(gateway, member, request, session);
   if (refusal) return answer('session.refused', { code: refusal.code, reason: refusal.message });
-  const failed = await gateway.sessions.open(session, gateway.now());
+  const parent = await parentOf(gateway, request, session);
+  if (!parent.ok) return answer('session.refused', { code: parent.error.code, reason: parent.error.message });
+  const failed = await gateway.sessions.open(
+    parent.value ? { ...session, parent: parent.value.to.id } : session,
+    gateway.now(),
+    parent.value,
+  );
   if (failed) return answer('session.refused', { code: ERROR_CODES.auditConflict, reason: failed });
   const problem = session.approval_mode === 'auto' ? await reviewProblem(gateway, session.model) : undefined;
   answer('session.opened', problem === undefined ? {} : { reason: problem });

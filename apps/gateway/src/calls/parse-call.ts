@@ -61,6 +61,8 @@ export async function parseCall(
 ): Promise<Result<ParsedCall, CallRefusal>> {
   if (!isSubjectToken(submit.callId))
     return refuse(ERROR_CODES.invalidArguments, 'call id is not 1 to 64 of A-Z a-z 0-9 _ -');
+  if (submit.turnId !== '' && !isSubjectToken(submit.turnId))
+    return refuse(ERROR_CODES.invalidArguments, 'turn id is not 1 to 64 of A-Z a-z 0-9 _ -');
   if (submit.executor !== 'runner')
     return refuse(ERROR_CODES.unimplemented, `executor \`${submit.executor.slice(0, 40)}\` is not built yet`);
   const tool = normaliseTool(submit.tool);

@@ -1,3 +1,4 @@
+import type { Decision } from '@countersign/policy';
 import { CallPayload, type CallRecord, ERROR_CODES, parseIJson } from '@countersign/protocol';
 import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
@@ -9,20 +10,24 @@ import { readView, type View } from './view.ts';
 const PAGE = 500;
 const REASON = 'policy changed before the call started';
 
-/** Whether the policy in force answers more strictly than the answer that the call stands on; undefined when it cannot be told. */
-async function isStricter(gateway: Gateway, record: CallRecord, view: View): Promise<boolean | undefined> {
-  const session = await gateway.sessions.find(record.sessionId);
+/** What the policy in force answers for a recorded call of its session as it is now; undefined when it cannot be told. */
+export async function decideAgain(gateway: Gateway, record: CallRecord, view: View): Promise<Decision | undefined> {
+  const chain = await gateway.sessions.chain(record.sessionId);
   const host = gateway.hosts.last(record.host);
-  if (!session || !host) return undefined;
+  if (!chain || !host) return undefined;
   const { sealedPayload } = (await gateway.audit.getCall('', record.callId)) ?? record;
   const payload = CallPayload.decode(await gateway.control.open(sealedPayload, record.callId));
   const args = parseIJson(payload.arguments);
-  if (!args.ok || typeof args.value !== 'object' || args.value === null || Array.isArray(args.value)) return true;
+  if (!args.ok || typeof args.value !== 'object' || args.value === null || Array.isArray(args.value)) return undefined;
   const realpaths = Object.fromEntries(view.preconditions.map((item) => [item.path, item.real_path || item.path]));
   const { effect: tighten = '', source: tightenSource = '' } = view.tighten ?? {};
-  const call = { tool: record.tool, args: args.value as Readonly<Record<string, unknown>>, tighten, tightenSource };
-  const grants = grantsOf(gateway, record.sessionId);
-  const { effect } = gateway.policy.current.decide(session.session, call, host, realpaths, grants);
+  const asked = args.value as Readonly<Record<string, unknown>>;
+  const call = { tool: record.tool, args: asked, tighten, tightenSource };
+  return gateway.policy.current.decide(chain.bounded, call, host, realpaths, grantsOf(gateway, record.sessionId));
+}
+
+async function isStricter(gateway: Gateway, record: CallRecord, view: View): Promise<boolean> {
+  const effect = (await decideAgain(gateway, record, view))?.effect;
   if (effect === 'deny' || effect === 'error') return true;
   const wasAsked = record.state === 'pending' || record.decidedBy === 'human' || record.decidedBy === 'guardian';
   return effect === 'ask' && !wasAsked;

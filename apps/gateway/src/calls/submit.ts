@@ -9,7 +9,8 @@ import { maskLine, maskText } from '../masking.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
 import type { Member } from '../record/members.ts';
-import type { VersionedSession } from '../record/sessions.ts';
+import type { SessionChain } from '../record/sessions.ts';
+import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
 import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
@@ -74,7 +75,7 @@ function traceOf({ traceparent }: CallSubmit): { trace?: string } {
 
 const draftOf = (
   member: Member,
-  found: VersionedSession,
+  found: SessionChain,
   call: ParsedCall,
   evaluation: Evaluation,
   nowMs: number,
@@ -95,6 +96,7 @@ const draftOf = (
     sealedPayload: call.submit.sealedPayload,
     canonicalEnvelope: call.canonical,
     traceparent: call.submit.traceparent,
+    ancestorSessionIds: found.ancestors.map(({ session }) => session.id),
   };
 };
 
@@ -109,7 +111,7 @@ function allowedBy(decision: Decision): { decidedBy: string; name: string } {
 /** What comes of the engine's answer in this session's approval mode. */
 async function outcomeOf(
   gateway: Gateway,
-  found: VersionedSession,
+  found: SessionChain,
   call: ParsedCall,
   evaluation: Evaluation,
 ): Promise<Outcome> {
@@ -126,10 +128,10 @@ async function outcomeOf(
   const liftable = decision.askKinds.every(
     (kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian),
   );
-  if (found.session.approval_mode !== 'auto' || !liftable) {
+  if (found.bounded.approval_mode !== 'auto' || !liftable) {
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
   }
-  const verdict = await reviewCall(gateway, found.session, call, evaluation);
+  const verdict = await reviewCall(gateway, found.bounded, call, evaluation);
   const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.current.onFailedReview === 'ask_human');
   if (asksPerson && !verdict.approve) return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason] };
   return {
@@ -144,7 +146,7 @@ async function outcomeOf(
 async function record(
   gateway: Gateway,
   member: Member,
-  found: VersionedSession,
+  found: SessionChain,
   call: ParsedCall,
   evaluation: Evaluation,
 ): Promise<AppendReply> {
@@ -159,7 +161,8 @@ async function record(
     args_commitment: Buffer.from(call.digest).toString('hex'),
   };
   const context = {
-    session: found.session.id,
+    session: evaluation.view.chain[0] ?? found.session.id,
+    ...(found.ancestors.length === 0 ? {} : { execution_session: found.session.id }),
     host: found.session.host,
     agent: { id: member.id, on_behalf_of: member.principal },
     tool,
@@ -220,9 +223,10 @@ async function record(
   });
 }
 
-async function findSession(gateway: Gateway, member: Member, sessionId: string): Promise<VersionedSession | undefined> {
-  const found = await gateway.sessions.find(sessionId);
-  return found?.session.agent === member.id && found.session.state === 'open' ? found : undefined;
+/** The session of a call with its chain; undefined unless it is open, like all its ancestors, and this agent's own. */
+async function findSession(gateway: Gateway, member: Member, sessionId: string): Promise<SessionChain | undefined> {
+  const found = await gateway.sessions.chain(sessionId);
+  return found?.session.agent === member.id && found.bounded.state === 'open' ? found : undefined;
 }
 
 /**
@@ -287,7 +291,9 @@ async function decideCall(gateway: Gateway, member: Member, submit: CallSubmit):
     });
   const parsed = await parseCall(submit, member, gateway.control);
   if (!parsed.ok) return refuse(parsed.error);
-  const evaluation = await evaluate(gateway, found.session, parsed.value);
+  const beyond = await beyondAncestors(gateway, found, parsed.value.tool);
+  if (beyond) return refuse(beyond);
+  const evaluation = await evaluate(gateway, found, parsed.value);
   if (!evaluation.ok) return refuse(evaluation.error);
   const { decision } = evaluation.value;
   if (decision.effect === 'error')

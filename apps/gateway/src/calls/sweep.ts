@@ -73,6 +73,8 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   do {
     const page = await gateway.audit.listCalls(['received', 'pending', 'approved', 'dispatched'], PAGE, pageToken);
     for (const record of page.calls) {
+      const turn = readView(record.view)?.turn;
+      if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
       const late = gateway.now() > Number(record.deadlineMs);
       if (record.state === 'dispatched') await sweepDispatched(gateway, record, silentMs);
       else if (late)

@@ -1,7 +1,8 @@
 import { isSubjectToken } from '@countersign/kernel';
-import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionOpen } from '@countersign/protocol';
+import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionCommand, SessionOpen } from '@countersign/protocol';
 import { childTraceparent } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
+import { takeSessionCommand } from '../sessions/session-command.ts';
 import { backgroundCall, cancelCall } from './cancel.ts';
 import { followOutput } from './follow-output.ts';
 import { openSession } from './open-session.ts';
@@ -62,6 +63,11 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
     if (tombstone && gateway.now() - tombstone.atMs < TOMBSTONE_MS)
       await cancelCall(gateway, id, submit.callId, id, tombstone.reason);
     return;
+  }
+  const command = open(EnvelopeKind.SESSION_COMMAND);
+  if (command.ok) {
+    const asked = decoded((body) => SessionCommand.decode(body), command.value.body);
+    return asked ? takeSessionCommand(gateway, member, asked) : drop('malformed');
   }
   const session = open(EnvelopeKind.SESSION);
   if (!session.ok) return drop(call.error.code === 'wrong_kind' ? session.error.code : call.error.code);

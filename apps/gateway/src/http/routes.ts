@@ -15,6 +15,7 @@ import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
+import { addSessionRoutes } from './session-routes.ts';
 import { callIdSchema, NO_CALL, visibleCall } from './visible-call.ts';
 
 /** What an approver sees beside the arguments: all that the decision covers. */
@@ -148,6 +149,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addGrantRoutes(app, gateway);
   addFreezeRoutes(app, gateway);
   addPolicyRoutes(app, gateway);
+  addSessionRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

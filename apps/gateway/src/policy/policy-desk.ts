@@ -136,6 +136,18 @@ export class ManagedPolicy {
     return undefined;
   }
 
+  /** Why nobody may give a session these modes; undefined when an operator may. */
+  above(session: Pick<Session, 'permission_mode' | 'approval_mode' | 'eternal'>): string | undefined {
+    const cap = this.#ceilings.mode ?? 'yolo';
+    if (MODES.indexOf(session.permission_mode) > MODES.indexOf(cap))
+      return `permission mode \`${session.permission_mode}\` is above the ceiling \`${cap}\``;
+    if (session.approval_mode === 'full_access' && this.#ceilings.fullAccess !== true)
+      return 'approval mode `full_access` is above the ceiling';
+    if (session.eternal && (this.#ceilings.eternal !== true || this.hardened))
+      return 'unattended mode is above the ceiling';
+    return undefined;
+  }
+
   /** The engine's answer for one call of a session. `realpaths` are the host's, or empty. */
   decide(
     session: Session,
@@ -171,7 +183,7 @@ export class ManagedPolicy {
       platform: host.platform.split('-')[0] ?? 'linux',
       sandboxed: host.backends.some((backend) => backend === 'bubblewrap' || backend === 'seatbelt'),
       approvalMode: session.approval_mode,
-      eternal: false,
+      eternal: session.eternal,
       security: this.#security,
       realpaths,
       caseInsensitive: host.platform.startsWith('darwin'),

@@ -85,8 +85,8 @@ export class AuditLog {
     );
   }
 
-  async listCalls(states: readonly string[], limit: number, pageToken = ''): Promise<ListCallsReply> {
-    const request = { states: [...states], sessionId: '', limit, pageToken };
+  async listCalls(states: readonly string[], limit: number, pageToken = '', sessionId = ''): Promise<ListCallsReply> {
+    const request = { states: [...states], sessionId, limit, pageToken };
     const found = await this.#read<ListCallsReply>('listCalls', (done) =>
       this.#client.listCalls(request, new Metadata(), this.#options(), done),
     );

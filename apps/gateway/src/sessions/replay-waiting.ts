@@ -1,0 +1,38 @@
+import { announce } from '../calls/announce.ts';
+import { newOrder, publishRecorded } from '../calls/dispatch.ts';
+import { decideAgain } from '../calls/redecide.ts';
+import { readView } from '../calls/view.ts';
+import type { Gateway } from '../context.ts';
+import { callEntry } from '../record/entries.ts';
+
+const PAGE = 500;
+
+/** Answers the waiting calls of a session that unattended mode would not have asked about. All others go on waiting. */
+export async function replayWaiting(gateway: Gateway, session: string): Promise<void> {
+  const page = await gateway.audit.listCalls(['pending'], PAGE, '', session);
+  for (const record of page.calls) {
+    const view = readView(record.view);
+    const decision = view && (await decideAgain(gateway, record, view));
+    if (!view || decision?.effect !== 'allow' || !decision.lifts?.includes('eternal')) continue;
+    const { callId } = record;
+    const nowMs = gateway.now();
+    const order = newOrder(gateway, record.host, view);
+    const made = { effect: 'allow', decided_by: 'eternal', policy_digest: gateway.policy.digest };
+    const reply = await gateway.audit.append({
+      ...order,
+      entries: [
+        callEntry({ callId, type: 'decision', toState: 'approved', nowMs, body: { decision: made } }),
+        callEntry({ callId, type: 'dispatch.sent', toState: 'dispatched', nowMs, body: { host: order.orderHost } }),
+      ],
+      decidedBy: 'eternal',
+      decidedByName: 'unattended mode',
+      freezeEpoch: gateway.freeze.epoch,
+      expected: [gateway.policy.basis()],
+      reason: decision.reasons.join('; '),
+    });
+    if (reply.refusal) continue;
+    await publishRecorded(gateway, callId);
+    const present = await announce(gateway, callId);
+    gateway.hub.emit('approval_resolved', { callId, state: present?.state ?? 'dispatched' }, record.queue);
+  }
+}
