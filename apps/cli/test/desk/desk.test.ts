@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { SubmittedCall } from '@countersign/agent';
+import { rosterKey } from '@countersign/protocol';
+import { loadRoster } from '@countersign/service-kit';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { endOf } from '../../src/embedded/samples.ts';
@@ -221,6 +223,64 @@ describe('finding calls', () => {
       await context.setOffline(false);
       await row(page, after).waitFor();
       expect([await row(page, before).count(), await stateOf(before)]).toEqual([1, 'pending']);
+    }));
+});
+
+describe('the other pages', () => {
+  test('an approval for the session shows what it covers before the click, and can be revoked in the ledger', () =>
+    withPage({}, async ({ page }) => {
+      const call = await write('granted.txt');
+      await openCall(page, call);
+      await page.getByText('A grant for this session would cover').click();
+      await page.locator('.coverage li').filter({ hasText: 'write' }).waitFor();
+      await page.getByRole('button', { name: 'Approve for the session' }).click();
+      expect((await endOf(call)).state).toBe('done');
+      expect((await endOf(await write('granted-too.txt'))).decidedBy).toBe('grant');
+      await page.getByRole('link', { name: 'Grants' }).click();
+      await page.getByRole('button', { name: 'Revoke' }).click();
+      await page.getByText('No grant is live').waitFor();
+      expect(await axeProblems(page)).toEqual([]);
+      const again = await write('asks-again.txt');
+      await expect.poll(() => stateOf(again)).toBe('pending');
+    }));
+
+  test('a freeze is set with a reason, shown on every page, and lifted', () =>
+    withPage({ as: 'local-operator' }, async ({ page }) => {
+      await page.getByRole('link', { name: 'Fleet' }).click();
+      await page.locator('tr').filter({ hasText: 'local' }).getByText('ready', { exact: true }).waitFor();
+      await page.getByLabel('Reason').fill('drill');
+      await page.getByRole('button', { name: 'Freeze', exact: true }).click();
+      await page.locator('.banner').filter({ hasText: 'Frozen: all' }).waitFor();
+      expect(await axeProblems(page)).toEqual([]);
+      const refused = await endOf(await write('frozen.txt'));
+      expect(refused.state).not.toBe('done');
+      await page.getByLabel('Reason').fill('drill is over');
+      await page.getByRole('button', { name: 'Lift all' }).click();
+      await page.getByText('Nothing is frozen.').waitFor();
+      await page.locator('.banner').waitFor({ state: 'detached' });
+    }));
+
+  test('the record is verified in the browser, against a kept checkpoint, and a wrong key or checkpoint is told', () =>
+    withPage({ as: 'local-operator', at: '/audit' }, async ({ page }) => {
+      const { installation } = stage;
+      const roster = loadRoster(installation.keys.rosterFile, installation.endpoints.rootKey);
+      const verify = page.getByRole('button', { name: 'Export and verify' });
+      await page.getByLabel('Public key of the log').fill(rosterKey(roster, 'log').signKey);
+      await verify.click();
+      await page.getByText('No problems').waitFor();
+      await page.getByRole('button', { name: 'Keep this checkpoint' }).click();
+      await verify.click();
+      await page.getByText('No problems').waitFor();
+      const kept = page.getByLabel('Checkpoint kept from earlier');
+      const note = await kept.inputValue();
+      await kept.fill(note.replace(/\n(\d+)\n/, '\n1\n'));
+      await verify.click();
+      await page.getByText(/Problems: \d/).waitFor();
+      await kept.fill('');
+      await page.getByLabel('Public key of the log').fill(rosterKey(roster, 'gateway').signKey);
+      await verify.click();
+      await page.getByText(/Problems: \d/).waitFor();
+      expect(await axeProblems(page)).toEqual([]);
     }));
 });
 

@@ -1,12 +1,18 @@
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { useTranslation } from 'react-i18next';
+import { FreezeBanner } from '../fleet/freeze-banner.tsx';
 import { useWaiting } from '../live/live-context.tsx';
 import { NewCallAlarm } from './new-call-alarm.tsx';
 import { SettingsMenu } from './settings-menu.tsx';
 
 /** Places of the rail, in order. */
-const PLACES = [['/', 'nav.inbox']] as const;
+const PLACES = [
+  ['/', 'nav.inbox'],
+  ['/fleet', 'nav.fleet'],
+  ['/grants', 'nav.grants'],
+  ['/audit', 'nav.audit'],
+] as const;
 
 function Rail() {
   const { t } = useTranslation();
@@ -63,6 +69,7 @@ export function Frame() {
             {t('line.offlineText')}
           </div>
         )}
+        <FreezeBanner />
         <Outlet />
       </main>
       <Title />

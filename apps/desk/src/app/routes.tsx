@@ -1,4 +1,4 @@
-import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router';
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { InboxPage } from '../inbox/inbox-page.tsx';
 import { inboxSearch } from '../inbox/inbox-search.ts';
 import { Fault, NotFound } from './fault.tsx';
@@ -18,7 +18,23 @@ const call = createRoute({
   validateSearch: inboxSearch,
 });
 
-const tree = root.addChildren([inbox, call]);
+const fleet = createRoute({
+  getParentRoute: () => root,
+  path: '/fleet',
+  component: lazyRouteComponent(() => import('../fleet/fleet-page.tsx'), 'FleetPage'),
+});
+const grants = createRoute({
+  getParentRoute: () => root,
+  path: '/grants',
+  component: lazyRouteComponent(() => import('../grants/grants-page.tsx'), 'GrantsPage'),
+});
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: '/audit',
+  component: lazyRouteComponent(() => import('../audit/audit-page.tsx'), 'AuditPage'),
+});
+
+const tree = root.addChildren([inbox, call, fleet, grants, audit]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });
