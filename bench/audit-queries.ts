@@ -41,7 +41,6 @@ insert into audit.follower select 'facts', max(log_index) + 1 from audit.fact;`;
 const FILTERS: Readonly<Record<string, Readonly<Record<string, string>>[]>> = {
   call: [{ call: 'call_600000' }],
   approvals: [
-    {},
     { approver: 'approver-7' },
     { approver: 'approver-7', since: String(START_MS), until: String(START_MS + 86_400_000) },
   ],

@@ -63,3 +63,8 @@ grant execute on function audit.index_at to countersign_writer;
 `;
 
 export const FACTS_MIGRATION: readonly string[] = [TABLES, RIGHTS];
+
+/** Principals are asked for alone and with an effect. */
+export const PRINCIPAL_MIGRATION: readonly string[] = [
+  'create index fact_principal on audit.fact (principal, log_index) where principal is not null',
+];

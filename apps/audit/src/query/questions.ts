@@ -25,7 +25,8 @@ const FACT_QUESTIONS: readonly Question[] = [
   }),
   factQuestion({
     name: 'approvals',
-    about: 'answers of people, with the median time to answer and the share under 3 s',
+    about: 'answers of one person, with the median time to answer and the share under 3 s',
+    required: ['approver'],
     where: "f.type = 'approval.answered' and f.approver is not null",
     columns: [...WHO, 'approver', 'waited_ms'],
     summary: `count(*) as answers, percentile_disc(0.5) within group (order by f.waited_ms) as median_ms,
