@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { rmSync } from 'node:fs';
+import path from 'node:path';
 import { passEachStep } from '@countersign/kernel';
 import { AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
 import { type EmbeddedPostgres, startPostgres } from '@countersign/service-kit/embedded';
 import pg from 'pg';
 import { connectWriter, migrate } from '../apps/audit/src/db/connection.ts';
+import { PayloadKeys } from '../apps/audit/src/payload/payload-keys.ts';
 import { Sequencer } from '../apps/audit/src/sequencer/sequencer.ts';
 import { takeOver } from '../apps/audit/src/sequencer/take-over.ts';
 import { type Arm, interleave, isQuiet, median, ratio, show } from './interleave.ts';
@@ -134,6 +136,7 @@ async function openSequencer(url: string): Promise<{ sequencer: Sequencer; clien
     client,
     loader,
     tenant: 'bench',
+    payloads: await PayloadKeys.open(path.join(folder, 'payload-keys')),
     ...(await takeOver(client)),
     receiptIdentity,
     now: Date.now,

@@ -119,6 +119,7 @@ describe('reading', () => {
     await submit('call_a');
     const before = (await exportLog()).leaves.length;
     expect(await Promise.all([payload('call_a', 'ann'), payload('call_a', 'ann')])).toEqual(['sealed', 'sealed']);
+    expect((await getCall('call_a')).sealedPayload.length).toBe(0);
     expect(await payload('call_a', '')).toBe(`code ${status.INVALID_ARGUMENT}`);
     expect(await payload('call_zz', 'ann')).toBe(`code ${status.NOT_FOUND}`);
     expect((await exportLog()).leaves.length).toBe(before + 2);

@@ -22,6 +22,9 @@ export const auditConfigSchema = commonConfigSchema.extend({
    * Without it a rolled-back database is not noticed here, only by those who keep checkpoints.
    */
   checkpointFile: z.string().min(1).optional(),
+  /** Wrapped data keys of the payloads and, unless `payloadMasterKeyFile` names another place, their master key. Outside database and backups of it. */
+  payloadKeyFolder: z.string().min(1),
+  payloadMasterKeyFile: z.string().min(1).optional(),
   /** Origin of the checkpoints. */
   logName: z.string().regex(/^[^\s+]{1,128}$/),
   /** Witnesses whose cosignatures are kept, as C2SP verifier keys of type 4: `name+id+base64`. */

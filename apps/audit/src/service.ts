@@ -18,6 +18,7 @@ import { beatOf, frozenFacts } from './beat.ts';
 import type { AuditConfig } from './config.ts';
 import { connectWriter, migrate } from './db/connection.ts';
 import { type Lease, waitForLease } from './lease/lease.ts';
+import { PayloadKeys } from './payload/payload-keys.ts';
 import { readWitness } from './proofs/cosignatures.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
@@ -124,6 +125,7 @@ function keepLease(lease: Lease, renewMs: number, crash: (error: unknown) => voi
 
 type Opened = {
   readonly sequencer: Sequencer;
+  readonly payloads: PayloadKeys;
   readonly lease: Lease;
   readonly reader: pg.Pool;
   readonly checkpointOf: (head: TreeHead) => string;
@@ -163,8 +165,10 @@ async function openLog(
   if (file === undefined) logger.warn('no checkpoint file is configured; a rolled-back database would not be noticed');
   const outside = { file, logName: config.logName, logIdentity };
   const loss = await checkOutside(outside, lease.writer, state.log.head);
+  const payloads = await PayloadKeys.open(config.payloadKeyFolder, config.payloadMasterKeyFile);
   const sequencer = new Sequencer({
     client: lease.writer,
+    payloads,
     loader,
     tenant: config.logName,
     receiptIdentity: identity,
@@ -189,7 +193,7 @@ async function openLog(
     await lease.release();
     await lease.writer.end();
   };
-  return { sequencer, lease, reader, checkpointOf, storeCheckpoint, close };
+  return { sequencer, payloads, lease, reader, checkpointOf, storeCheckpoint, close };
 }
 
 /**
@@ -238,6 +242,7 @@ export async function startAudit(
   });
   const implementation = auditRoutes({
     sequencer,
+    payloads: log.payloads,
     reader,
     receiptIdentity: identity,
     checkpointOf,

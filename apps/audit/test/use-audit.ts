@@ -184,6 +184,7 @@ export function useAudit(): AuditSuite {
         databaseUrl: held.url,
         listen: { host: '127.0.0.1', port },
         logName: LOG_NAME,
+        payloadKeyFolder: path.join(folder, `keys-${path.basename(held.url)}`),
         checkpointFile: path.join(folder, `checkpoint-${path.basename(held.url)}`),
         ...changes,
       };

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
 import { type AppendReply, AppendRequest, createIdentity, openIdentity } from '@countersign/protocol';
@@ -5,6 +8,7 @@ import { usePostgres } from '@countersign/testing';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { connectWriter } from '../src/db/connection.ts';
+import { PayloadKeys } from '../src/payload/payload-keys.ts';
 import { Sequencer } from '../src/sequencer/sequencer.ts';
 import { takeOver } from '../src/sequencer/take-over.ts';
 import type { Draft } from './drafts.ts';
@@ -17,6 +21,7 @@ export type SequencerBench = {
   readonly writer: pg.Client;
   readonly loader: pg.Client;
   readonly owner: pg.Client;
+  readonly payloads: PayloadKeys;
   /** What the sequencer would have ended the process for. */
   readonly faults: unknown[];
   /** Milliseconds; the sequencer's clock. */
@@ -36,6 +41,7 @@ export function useSequencer(): SequencerBench {
     url: string;
     writer?: pg.Client;
     loader?: pg.Client;
+    payloads?: PayloadKeys;
     owner?: pg.Client;
     sequencer?: Sequencer;
     faults: unknown[];
@@ -61,6 +67,9 @@ export function useSequencer(): SequencerBench {
     get loader() {
       return need(held.loader);
     },
+    get payloads() {
+      return need(held.payloads);
+    },
     get owner() {
       return need(held.owner);
     },
@@ -74,6 +83,7 @@ export function useSequencer(): SequencerBench {
         client: bench.writer,
         loader: bench.loader,
         tenant: 'test',
+        payloads: bench.payloads,
         epoch,
         log: head ? { ...log, head } : log,
         revocations,
@@ -105,12 +115,17 @@ export function useSequencer(): SequencerBench {
     count: async (query) => Number((await bench.owner.query<{ n: string }>(query)).rows[0]?.n),
   };
 
+  const keyFolder = mkdtempSync(path.join(tmpdir(), 'countersign-keys-'));
   beforeAll(async () => {
+    held.payloads = await PayloadKeys.open(keyFolder);
     held.url = await newDatabase(postgres().url);
     held.owner = new pg.Client({ connectionString: held.url });
     await held.owner.connect();
   });
-  afterAll(() => held.owner?.end());
+  afterAll(async () => {
+    await held.owner?.end();
+    rmSync(keyFolder, { recursive: true, force: true });
+  });
 
   beforeEach(async () => {
     await emptyDatabase(bench.owner);

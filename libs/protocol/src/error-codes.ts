@@ -43,6 +43,7 @@ export const ERROR_CODES = {
   auditLeaseLost: 'countersign.audit.lease_lost',
   auditOldWriter: 'countersign.audit.old_writer',
   auditRolledBack: 'countersign.audit.rolled_back',
+  auditPayloadKeys: 'countersign.audit.payload_keys',
   auditNoHead: 'countersign.audit.no_head',
   auditNotInRoster: 'countersign.audit.not_in_roster',
   auditMigrationFailed: 'countersign.audit.migration_failed',

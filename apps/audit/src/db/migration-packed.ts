@@ -1,6 +1,7 @@
 /** Batches as arrays and packed bytes instead of JSON: what is written most is neither parsed nor escaped. */
 const TABLES = `
 drop function audit.append_batch(jsonb, bytea[], bytea[], bytea[], bytea[], bytea[], bytea[], bytea[]);
+alter table audit.payload add column key_id text not null default '';
 drop index audit.entry_call;
 create index entry_call on audit.entry (call_id) where call_id is not null;
 `;
@@ -14,7 +15,7 @@ create function audit.append_batch(
   fence jsonb, new_stack bytea[],
   ids text[], streams text[], seqs bigint[], types text[], entry_calls text[], leaves bytea, leaf_ends integer[], hashes bytea, drafts bytea,
   call_ids text[], agents text[], sessions text[], states text[], received bigint[], decisions text[], records bytea, record_ends integer[],
-  payload_calls text[], payloads bytea[], results bytea[], others jsonb
+  payload_calls text[], payloads bytea[], results bytea[], payload_keys text[], others jsonb
 ) returns void language plpgsql as $$
 declare
   moved bigint; change jsonb;
@@ -41,7 +42,7 @@ begin
     if moved <> cardinality(call_ids) then raise exception 'call rows touched: %', moved; end if;
   end if;
   if cardinality(payload_calls) > 0 then
-    insert into audit.payload as p select * from unnest(payload_calls, payloads, results)
+    insert into audit.payload as p (call_id, sealed_payload, sealed_result, key_id) select * from unnest(payload_calls, payloads, results, payload_keys)
       on conflict (call_id) do update set sealed_result = excluded.sealed_result;
   end if;
   if others is not null then

@@ -5,12 +5,14 @@ import {
   AppendRequest,
   type AuditServer,
   CallRecord,
+  type GetPayloadReply,
   type Identity,
   ListCallsReply,
   ListDocumentsReply,
 } from '@countersign/protocol';
 import { status } from '@grpc/grpc-js';
 import type pg from 'pg';
+import type { PayloadKeys, PayloadPart } from '../payload/payload-keys.ts';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCall } from '../sequencer/cold-state.ts';
@@ -25,6 +27,7 @@ const MAX_PAGE_BYTES = 4 * 1_048_576;
 
 export type RouteContext = {
   readonly sequencer: Sequencer;
+  readonly payloads: PayloadKeys;
   /** Connection for reads; never the writer's. */
   readonly reader: pg.Pool;
   readonly receiptIdentity: Identity;
@@ -50,17 +53,29 @@ function answer<T>(context: RouteContext, reply: Reply<T>, work: () => Promise<T
 
 async function readCall(context: RouteContext, agent: string, callId: string): Promise<CallRecord | undefined> {
   if (!isCallId(callId) || !(agent === '' || isCallId(agent))) return undefined;
-  const { rows } = await context.reader.query<{ record: Buffer; p: Buffer | null; r: Buffer | null }>(
-    "select record, sealed_payload as p, sealed_result as r from audit.call left join audit.payload using (call_id) where call_id = $1 and ($2 = '' or agent = $2)",
+  const { rows } = await context.reader.query<{ record: Buffer }>(
+    "select record from audit.call where call_id = $1 and ($2 = '' or agent = $2)",
     [callId, agent],
   );
   const row = rows[0];
-  if (!row) return undefined;
-  return {
-    ...CallRecord.decode(row.record),
-    sealedPayload: row.p ?? Buffer.alloc(0),
-    sealedResult: row.r ?? Buffer.alloc(0),
-  };
+  return row && CallRecord.decode(row.record);
+}
+
+/** Payload and result of a call; empty where there is none or its key was destroyed, which `erased` tells. */
+async function readPayload(context: RouteContext, callId: string): Promise<GetPayloadReply> {
+  const { rows } = await context.reader.query<{ p: Buffer; r: Buffer; key_id: string }>(
+    'select sealed_payload as p, sealed_result as r, key_id from audit.payload where call_id = $1',
+    [callId],
+  );
+  const row = rows[0];
+  const none = new Uint8Array();
+  if (!row) return { sealedPayload: none, sealedResult: none, erased: false };
+  if (row.key_id === '') return { sealedPayload: row.p, sealedResult: row.r, erased: false };
+  const part = async (name: PayloadPart, bytes: Buffer) =>
+    bytes.length === 0 ? none : context.payloads.open(row.key_id, callId, name, bytes);
+  const [payload, result] = [await part('call', row.p), await part('result', row.r)];
+  const erased = payload === undefined || result === undefined;
+  return { sealedPayload: payload ?? none, sealedResult: result ?? none, erased };
 }
 
 async function listCalls(
@@ -165,11 +180,10 @@ export function auditRoutes(context: RouteContext): AuditServer {
       if (request.reader === '')
         return reply({ code: status.INVALID_ARGUMENT, details: 'name the reader; a reading is an entry' });
       answer(context, reply, async () => {
-        const call = await readCall(context, '', request.callId);
-        if (!call) return undefined;
+        if (!(await readCall(context, '', request.callId))) return undefined;
         const recorded = await context.sequencer.append(readEntry(request.callId, request.reader, context.now()));
         if (recorded.refusal) throw new Error(`reading could not be recorded: ${recorded.refusal.message}`);
-        return { sealedPayload: call.sealedPayload, sealedResult: call.sealedResult };
+        return readPayload(context, request.callId);
       });
     },
     listDocuments: ({ request }, reply) =>

@@ -2,10 +2,11 @@ import { type AuditEntry, appendLeaf, canonicalEntryBytes, leafHash, type TreeHe
 import { AppendRefusal, AppendReply, AppendRequest, type EntryDraft } from '@countersign/protocol';
 import { changeFreeze, type FreezeChange, type FreezeState } from '../freeze/freeze-state.ts';
 import type { GrantMemory } from '../grants/grant-memory.ts';
-import type { Batch, DocumentRow, EntryRow, FreezeRow } from './batch.ts';
+import { type PayloadPart, payloadKeyId } from '../payload/payload-keys.ts';
+import type { Batch, DocumentRow, EntryRow, FreezeRow, PayloadRow } from './batch.ts';
 import type { CallMemory } from './call-memory.ts';
 import { receiptOf } from './call-receipt.ts';
-import { readBody } from './check-request.ts';
+import { type Body, readBody } from './check-request.ts';
 import { type ColdState, knownDocument } from './cold-state.ts';
 import { judge } from './judge.ts';
 import type { SequencerOptions } from './sequencer.ts';
@@ -19,12 +20,30 @@ function draftHash(draft: EntryDraft): Uint8Array {
   return sha256(Buffer.concat([Buffer.from(names), draft.body]));
 }
 
-export type BuilderOptions = Pick<SequencerOptions, 'epoch' | 'tenant' | 'receiptIdentity'>;
+export type BuilderOptions = Pick<SequencerOptions, 'epoch' | 'tenant' | 'receiptIdentity' | 'payloads'>;
 /** The log before a batch. */
 export type LogState = { readonly head: TreeHead; readonly recordedMs: number; readonly freezes: FreezeState };
 
 const refusal = (requestId: bigint, code: string, message: string): AppendReply =>
   AppendReply.fromPartial({ requestId, refusal: { code: `countersign.audit.${code}`, message } });
+
+/** A payload on its way into the log, and the entry that commits to its ciphertext. */
+type Sealed = {
+  readonly callId: string;
+  readonly part: PayloadPart;
+  readonly bytes: Uint8Array;
+  readonly digest: string;
+  readonly entryId: string;
+  readonly keyId: string;
+};
+
+/** The body of an entry with the digest of the ciphertext that it commits to. */
+function committing(body: Body, draft: EntryDraft, sealed: Sealed | undefined): Body {
+  if (sealed?.entryId !== draft.id) return body;
+  const tool = typeof body.tool === 'object' && body.tool !== null ? body.tool : {};
+  const name = sealed.part === 'call' ? 'payload_digest' : 'result_digest';
+  return { ...body, tool: { ...tool, [name]: sealed.digest } };
+}
 
 /** Builds one batch; `cold` holds everything the requests touch and is moved forward as they are accepted. */
 export class BatchBuilder {
@@ -35,7 +54,7 @@ export class BatchBuilder {
   #head: TreeHead;
   readonly #rows: EntryRow[] = [];
   readonly #calls = new Map<string, CallMemory>();
-  readonly #payloads = new Map<string, { callId: string; payload: Uint8Array; result: Uint8Array }>();
+  readonly #payloads = new Map<string, PayloadRow>();
   readonly #documents = new Map<string, DocumentRow>();
   readonly #freezeRows: FreezeRow[] = [];
   #freezes: FreezeState;
@@ -65,8 +84,10 @@ export class BatchBuilder {
       nowMs: this.#recordedMs,
     });
     if (!judged.ok) return AppendReply.fromPartial({ requestId: request.requestId, refusal: judged.refusal });
-    const built = this.#build(request);
+    const sealed = this.#seal(request, judged.calls);
+    const built = this.#build(request, sealed);
     if (typeof built === 'string') return refusal(request.requestId, 'invalid', built);
+    if (sealed) this.#keepPayload(sealed);
     this.#accept(request, built, judged.calls);
     for (const grant of judged.grants) this.#keepGrant(grant);
     return this.#reply(request, built.rows, false);
@@ -129,7 +150,7 @@ export class BatchBuilder {
     return this.#reply(request, rows, true);
   }
 
-  #build(request: AppendRequest): { rows: EntryRow[]; head: TreeHead } | string {
+  #build(request: AppendRequest, sealed?: Sealed): { rows: EntryRow[]; head: TreeHead } | string {
     const rows: EntryRow[] = [];
     const chains = new Map<string, { seq: number; leaf: string }>();
     let head = this.#head;
@@ -141,7 +162,7 @@ export class BatchBuilder {
       const last = chains.get(draft.stream) ?? this.#cold.streams.get(draft.stream);
       const seq = last ? last.seq + 1 : 0;
       const bytes = canonicalEntryBytes({
-        ...body,
+        ...committing(body, draft, sealed),
         version: 1,
         index: head.size,
         id: draft.id,
@@ -176,7 +197,6 @@ export class BatchBuilder {
 
   #accept(request: AppendRequest, built: { rows: EntryRow[]; head: TreeHead }, calls: Map<string, CallMemory>): void {
     this.#head = built.head;
-    this.#keepPayload(request);
     for (const row of built.rows) {
       this.#rows.push(row);
       this.#cold.entries.set(row.id, row);
@@ -210,18 +230,31 @@ export class BatchBuilder {
     this.#keepDocument('grant', grant.id, new TextEncoder().encode(JSON.stringify(grant)));
   }
 
-  /** INVARIANT: a sealed call is written once, with its first entry; a result only with a transition. */
-  #keepPayload(request: AppendRequest): void {
-    const callId = request.entries.find((draft) => draft.callId !== '')?.callId;
-    if (callId === undefined) return;
-    const isNew = !this.#cold.calls.has(callId);
-    if (!isNew && request.sealedResult.length === 0) return;
-    const kept = this.#payloads.get(callId);
-    this.#payloads.set(callId, {
+  /** INVARIANT: a call's payload is encrypted and written once, with its first entry; a result only with a transition. */
+  #seal(request: AppendRequest, calls: ReadonlyMap<string, CallMemory>): Sealed | undefined {
+    const callId = request.entries.find((draft) => draft.callId !== '')?.callId ?? '';
+    const record = calls.get(callId)?.record;
+    if (!record) return undefined;
+    const part: PayloadPart = this.#cold.calls.has(callId) ? 'result' : 'call';
+    const plain = part === 'call' ? (request.call?.sealedPayload ?? new Uint8Array()) : request.sealedResult;
+    if (plain.length === 0) return undefined;
+    const bytes = this.#options.payloads.seal(record.sessionId, callId, part, plain);
+    const transition = request.entries.findLast((draft) => draft.toState !== '');
+    const entryId = part === 'call' ? request.entries.find(({ type }) => type === 'call.received')?.id : transition?.id;
+    return {
       callId,
-      payload: (isNew ? request.call?.sealedPayload : kept?.payload) ?? new Uint8Array(),
-      result: request.sealedResult,
-    });
+      part,
+      bytes,
+      digest: hex(sha256(bytes)),
+      entryId: entryId ?? '',
+      keyId: payloadKeyId(record.sessionId),
+    };
+  }
+
+  #keepPayload({ callId, part, bytes, keyId }: Sealed): void {
+    const none = new Uint8Array();
+    const kept = this.#payloads.get(callId) ?? { callId, payload: none, result: none, keyId };
+    this.#payloads.set(callId, part === 'call' ? { ...kept, payload: bytes } : { ...kept, result: bytes });
   }
 
   #reply(

@@ -27,6 +27,14 @@ export type DocumentRow = {
   readonly value: Uint8Array;
 };
 
+/** Ciphertexts of a call under the key `keyId`; a result is never under another key than its call. */
+export type PayloadRow = {
+  readonly callId: string;
+  readonly payload: Uint8Array;
+  readonly result: Uint8Array;
+  readonly keyId: string;
+};
+
 /** A freeze change that was accepted, and the epoch after it. */
 export type FreezeRow = { readonly change: FreezeChange; readonly epoch: bigint };
 
@@ -38,7 +46,7 @@ export type Batch = {
   readonly recordedMs: number;
   readonly entries: readonly EntryRow[];
   readonly calls: readonly CallMemory[];
-  readonly payloads: readonly { callId: string; payload: Uint8Array; result: Uint8Array }[];
+  readonly payloads: readonly PayloadRow[];
   readonly documents: readonly DocumentRow[];
   readonly freezeEpoch: bigint;
   readonly freezes: readonly FreezeRow[];
@@ -104,7 +112,7 @@ function callValues(calls: readonly CallMemory[]): unknown[] {
   ];
 }
 
-const PLACES = Array.from({ length: 23 }, (_, at) => `$${at + 1}`).join(', ');
+const PLACES = Array.from({ length: 24 }, (_, at) => `$${at + 1}`).join(', ');
 
 /** Writes a batch in one round trip and one commit. Rejects when the fence or a row count is not as expected. */
 export async function commitBatch(client: pg.Client, batch: Batch): Promise<void> {
@@ -125,6 +133,7 @@ export async function commitBatch(client: pg.Client, batch: Batch): Promise<void
       batch.payloads.map((row) => row.callId),
       batch.payloads.map((row) => bytes(row.payload)),
       batch.payloads.map((row) => bytes(row.result)),
+      batch.payloads.map((row) => row.keyId),
       describeOthers(batch),
     ],
   });

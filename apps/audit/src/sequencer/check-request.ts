@@ -20,7 +20,8 @@ const OWN_TYPES: ReadonlySet<string> = new Set(['freeze.set', 'freeze.cleared', 
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-type Body = { readonly [key: string]: unknown };
+/** What an entry says, as its sender wrote it. */
+export type Body = { readonly [key: string]: unknown };
 
 /** What a sender may say of an entry; everything else is the sequencer's word. */
 const BODY_FIELDS: ReadonlySet<string> = new Set([

@@ -11,6 +11,7 @@ import { migrate } from '../db/connection.ts';
 import { MIGRATIONS, PARTITION_ENTRIES } from '../db/migrations.ts';
 import { emptyFreezeState } from '../freeze/freeze-state.ts';
 import { BatchBuilder } from './batch-builder.ts';
+import { sha256 } from './sha256.ts';
 
 const bench = useSequencer();
 const { append, count } = bench;
@@ -177,8 +178,15 @@ describe('payloads', () => {
   const dispatched = () =>
     append({ entries: [entry('call_a', 'dispatch.sent', 'dispatched')], orderId: 'ord_1', orderHost: 'local' });
   const ran = () => append({ entries: [entry('call_a', 'exec.started', 'running')], sealedResult: text('result') });
-  const kept = async () => (await bench.owner.query('select sealed_payload, sealed_result from audit.payload')).rows;
-  const expected = [{ sealed_payload: Buffer.from('sealed'), sealed_result: Buffer.from('result') }];
+  type Row = { call_id: string; sealed_payload: Buffer; sealed_result: Buffer; key_id: string };
+  const rows = async () => (await bench.owner.query<Row>('select * from audit.payload')).rows;
+  const opened = async (row: Row, part: 'call' | 'result') => {
+    const bytes = part === 'call' ? row.sealed_payload : row.sealed_result;
+    return String(await bench.payloads.open(row.key_id, row.call_id, part, bytes));
+  };
+  const kept = async () =>
+    Promise.all((await rows()).map(async (row) => [await opened(row, 'call'), await opened(row, 'result')]));
+  const expected = [['sealed', 'result']];
 
   test('a later request replaces neither the sealed call nor the result', async () => {
     await append(received('call_a'));
@@ -187,6 +195,35 @@ describe('payloads', () => {
     await ran();
     expect((await append(forged)).refusal).toBeUndefined();
     expect(await kept()).toEqual(expected);
+  });
+
+  test('are ciphertext in the database, and the entries commit to it', async () => {
+    await Promise.all([append(received('call_a')), decided(), dispatched(), ran()]);
+    const [row] = await rows();
+    const leaves = await bench.owner.query<{ leaf: Buffer }>('select leaf from audit.entry order by log_index');
+    const tools = leaves.rows.map(({ leaf }) => (JSON.parse(String(leaf)) as { tool?: object }).tool);
+    const digest = (bytes: Uint8Array | undefined) => Buffer.from(sha256(bytes ?? new Uint8Array())).toString('hex');
+    expect(tools).toEqual([
+      { payload_digest: digest(row?.sealed_payload) },
+      undefined,
+      undefined,
+      { result_digest: digest(row?.sealed_result) },
+    ]);
+    expect(row?.sealed_payload.includes('sealed')).toBe(false);
+  });
+
+  test('cannot be read any more once the key of the session is destroyed, and the log does not change', async () => {
+    await Promise.all([append(received('call_a')), append(received('call_b', { sessionId: 'ses_2' }))]);
+    const before = await rows();
+    expect(await bench.payloads.destroy('ses_1')).toBe(true);
+    const texts = await Promise.all(before.map((row) => opened(row, 'call')));
+    expect(texts).toEqual(['undefined', 'sealed']);
+    expect((await append(received('call_c'))).refusal).toBeUndefined();
+    expect(await Promise.all((await rows()).map((row) => opened(row, 'call')))).toEqual([
+      'undefined',
+      'sealed',
+      'sealed',
+    ]);
   });
 
   test('within one commit neither', async () => {
@@ -201,7 +238,9 @@ async function writeAsFirstVersion(url: string): Promise<void> {
   const cold = { calls: new Map(), entries: new Map(), streams: new Map(), documents: new Map() };
   const receiptIdentity = await openIdentity(await createIdentity('audit', 'audit'));
   const log = { head: emptyTree, recordedMs: 1_000, freezes: emptyFreezeState };
-  const building = new BatchBuilder({ epoch: 0n, tenant: 'test', receiptIdentity }, cold, log);
+  await bench.payloads.ensure('ses_1');
+  const { payloads } = bench;
+  const building = new BatchBuilder({ epoch: 0n, tenant: 'test', receiptIdentity, payloads }, cold, log);
   building.add(AppendRequest.fromPartial(received('call_a')));
   building.add(AppendRequest.fromPartial(changed(0n, json({ step: 1 }), 'ent_1')));
   const { entries, calls, head } = building.batch();

@@ -6,6 +6,7 @@ import { PARTITION_ENTRIES } from '../db/migrations.ts';
 import type { FreezeChange, FreezeState } from '../freeze/freeze-state.ts';
 import type { Revocations } from '../freeze/revocations.ts';
 import { grantsOf } from '../grants/judge-grants.ts';
+import type { PayloadKeys } from '../payload/payload-keys.ts';
 import type { AuditStep } from './audit-step.ts';
 import { type Batch, commitBatch } from './batch.ts';
 import { BatchBuilder, type LogState } from './batch-builder.ts';
@@ -41,6 +42,7 @@ export type SequencerOptions = {
   /** Reads while the writer commits. */
   readonly loader: pg.ClientBase;
   readonly tenant: string;
+  readonly payloads: PayloadKeys;
   readonly epoch: bigint;
   /** The log as it was taken over. */
   readonly log: LogState;
@@ -202,10 +204,23 @@ export class Sequencer {
     };
   }
 
+  /** INVARIANT: a data key is durable before a payload under it is; a session's first payload makes it. */
+  async #ensureKeys(taken: readonly Waiting[]): Promise<void> {
+    const sessions = new Set<string>();
+    for (const { request } of taken) {
+      if (request.call && request.call.sealedPayload.length > 0) sessions.add(request.call.sessionId);
+      if (request.sealedResult.length === 0) continue;
+      const callId = request.entries.find((draft) => draft.callId !== '')?.callId ?? '';
+      sessions.add(this.#hot.calls.get(callId)?.record.sessionId ?? request.call?.sessionId ?? '');
+    }
+    for (const session of sessions) await this.#options.payloads.ensure(session);
+  }
+
   /** Judges what waits, in arrival order, while the batch before it may still be on its way to the disk. */
   async #prepare(): Promise<Prepared> {
     const taken = this.#take();
     await loadCold(this.#options.loader, this.#hot.missing(this.#keysOf(taken)), this.#hot);
+    await this.#ensureKeys(taken);
     this.#options.atStep('batch.loaded');
     const recordedMs = Math.max(this.#judged.recordedMs, this.#options.now());
     const building = new BatchBuilder(this.#options, this.#hot, { ...this.#judged, recordedMs });

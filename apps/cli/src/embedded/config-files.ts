@@ -73,6 +73,8 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       logIdentityFile: keys.identityPath('log'),
       listen: { host: LOOPBACK, port: ports.audit },
       logName: logNameOf(data),
+      payloadKeyFolder: path.join(data.private, 'keys', 'payload'),
+      payloadMasterKeyFile: path.join(data.private, 'payload-master.key'),
       checkpointFile: path.join(data.private, 'log-checkpoint'),
     },
     guardian: {

@@ -38,10 +38,15 @@ export const callSummary = (record: CallRecord) => ({
 
 /** The result of a call, sealed to its agent; empty when there is none or the agent is gone. */
 async function resultFor(gateway: Gateway, record: CallRecord): Promise<Uint8Array> {
-  if (record.sealedResult.length === 0) return new Uint8Array();
+  if (record.orderId === '') return new Uint8Array();
   const member = await gateway.members.find('agent', record.agent);
   if (!member) return new Uint8Array();
-  const result = await gateway.control.open(record.sealedResult, record.orderId);
+  const sealed =
+    record.sealedResult.length > 0
+      ? record.sealedResult
+      : (await gateway.audit.getPayload(record.callId, `agent ${record.agent}`))?.sealedResult;
+  if (!sealed || sealed.length === 0) return new Uint8Array();
+  const result = await gateway.control.open(sealed, record.orderId);
   return sealTo(member.seal_key, result, record.callId);
 }
 

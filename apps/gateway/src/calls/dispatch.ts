@@ -34,7 +34,11 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
   if (!host || !view || receipt.orderId !== record.orderId) {
     throw new FaultError('a dispatched call lacks host or view', { code: ERROR_CODES.internal });
   }
-  const payload = await gateway.control.open(record.sealedPayload, record.callId);
+  const sealed =
+    record.sealedPayload.length > 0
+      ? record.sealedPayload
+      : (await gateway.audit.getPayload(record.callId, 'gateway: dispatch'))?.sealedPayload;
+  const payload = await gateway.control.open(sealed ?? new Uint8Array(), record.callId);
   const order = WorkOrder.fromPartial({
     orderId: record.orderId,
     callId: record.callId,

@@ -40,7 +40,9 @@ export function addChangeRoutes(app: Http, gateway: Gateway): void {
     { config: { access: ACCESS.read }, schema: { params: callId } },
     async (request, reply) => {
       const record = await visibleCall(gateway, request);
-      return (record && (await readChange(gateway, record))) ?? sendProblem(reply, NO_CHANGE);
+      return (
+        (record && (await readChange(gateway, record, principalOf(request).name))) ?? sendProblem(reply, NO_CHANGE)
+      );
     },
   );
 

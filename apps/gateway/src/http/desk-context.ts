@@ -18,8 +18,11 @@ const MAX_ALIKE = 12;
 
 type Args = Readonly<Record<string, unknown>>;
 
-async function argumentsOf(gateway: Gateway, record: CallRecord): Promise<Args | undefined> {
-  const opened = await gateway.control.open(record.sealedPayload, record.callId).catch(() => undefined);
+async function argumentsOf(gateway: Gateway, record: CallRecord, reader: string): Promise<Args | undefined> {
+  const payload = await gateway.audit.getPayload(record.callId, reader);
+  const opened = await gateway.control
+    .open(payload?.sealedPayload ?? new Uint8Array(), record.callId)
+    .catch(() => undefined);
   const parsed = opened && parseIJson(CallPayload.decode(opened).arguments);
   const value = parsed?.ok ? parsed.value : undefined;
   return typeof value === 'object' && value !== null ? (value as Args) : undefined;
@@ -96,7 +99,10 @@ export function addDeskContext(app: Http, gateway: Gateway): void {
     async (request, reply) => {
       const record = await visibleCall(gateway, request);
       if (!record) return sendProblem(reply, NO_CALL);
-      const [args, found] = await Promise.all([argumentsOf(gateway, record), gateway.sessions.find(record.sessionId)]);
+      const [args, found] = await Promise.all([
+        argumentsOf(gateway, record, principalOf(request).name),
+        gateway.sessions.find(record.sessionId),
+      ]);
       const view = readView(record.view);
       return {
         ...(found && args ? presentReading(gateway, found.session, record, args, view) : {}),

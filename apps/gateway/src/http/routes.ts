@@ -62,7 +62,10 @@ function readRoutes(app: Http, gateway: Gateway): void {
     async (request, reply) => {
       const record = await visibleCall(gateway, request);
       if (!record) return sendProblem(reply, NO_CALL);
-      const opened = await gateway.control.open(record.sealedPayload, record.callId).catch(() => undefined);
+      const payload = await gateway.audit.getPayload(record.callId, principalOf(request).name);
+      const opened = await gateway.control
+        .open(payload?.sealedPayload ?? new Uint8Array(), record.callId)
+        .catch(() => undefined);
       const view = readView(record.view);
       return {
         ...callSummary(record),

@@ -89,17 +89,21 @@ export async function listChanges(
   return found.slice(0, query.limit);
 }
 
-/** The change of one call with its diff as the host reported it; undefined when the call changed no file. */
+/** The change of one call with its diff as the host reported it, read for `reader`, which is recorded; undefined when the call changed no file. */
 export async function readChange(
   gateway: Gateway,
   record: CallRecord,
+  reader: string,
 ): Promise<(ChangeView & { readonly diff: string }) | undefined> {
   const [change] = record.fileChanges;
   if (!change) return undefined;
   const listed = await listChanges(gateway, ({ callId }) => callId === record.callId, { limit: 1 });
   const reviews = await reviewsOf(gateway, record.callId);
   const view = listed[0] ?? viewOf(record, change, reviews.get(record.callId));
-  const opened = await gateway.control.open(record.sealedResult, record.orderId).catch(() => undefined);
+  const payload = await gateway.audit.getPayload(record.callId, reader);
+  const opened = await gateway.control
+    .open(payload?.sealedResult ?? new Uint8Array(), record.orderId)
+    .catch(() => undefined);
   const diff = opened ? new TextDecoder().decode(ToolResult.decode(opened).content) : '';
   return { ...view, diff };
 }

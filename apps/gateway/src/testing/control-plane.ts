@@ -205,6 +205,7 @@ export class ControlPlane {
       databaseUrl: this.postgres.url,
       listen: { host: '127.0.0.1', port },
       logName: 'countersign/test',
+      payloadKeyFolder: this.file('payload-keys'),
     };
     writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
     const entry = path.join(import.meta.dirname, '../../../audit/src/main.ts');

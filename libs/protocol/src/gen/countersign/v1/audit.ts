@@ -231,6 +231,8 @@ export interface GetPayloadRequest {
 export interface GetPayloadReply {
   sealedPayload: Uint8Array;
   sealedResult: Uint8Array;
+  /** True when a payload was there and its key has been destroyed. */
+  erased: boolean;
 }
 
 export interface ListDocumentsRequest {
@@ -3198,7 +3200,7 @@ export const GetPayloadRequest: MessageFns<GetPayloadRequest> = {
 };
 
 function createBaseGetPayloadReply(): GetPayloadReply {
-  return { sealedPayload: new Uint8Array(0), sealedResult: new Uint8Array(0) };
+  return { sealedPayload: new Uint8Array(0), sealedResult: new Uint8Array(0), erased: false };
 }
 
 export const GetPayloadReply: MessageFns<GetPayloadReply> = {
@@ -3208,6 +3210,9 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
     }
     if (message.sealedResult.length !== 0) {
       writer.uint32(18).bytes(message.sealedResult);
+    }
+    if (message.erased !== false) {
+      writer.uint32(24).bool(message.erased);
     }
     return writer;
   },
@@ -3241,6 +3246,14 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
             message.sealedResult = reader.bytes();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.erased = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3265,6 +3278,7 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
         : isSet(object.sealed_result)
         ? bytesFromBase64(object.sealed_result)
         : new Uint8Array(0),
+      erased: isSet(object.erased) ? globalThis.Boolean(object.erased) : false,
     };
   },
 
@@ -3276,6 +3290,9 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
     if (message.sealedResult.length !== 0) {
       obj.sealedResult = base64FromBytes(message.sealedResult);
     }
+    if (message.erased !== false) {
+      obj.erased = message.erased;
+    }
     return obj;
   },
 
@@ -3286,6 +3303,7 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
     const message = createBaseGetPayloadReply();
     message.sealedPayload = object.sealedPayload ?? new Uint8Array(0);
     message.sealedResult = object.sealedResult ?? new Uint8Array(0);
+    message.erased = object.erased ?? false;
     return message;
   },
 };
@@ -4700,7 +4718,7 @@ export const AuditService = {
     responseSerialize: (value: AppendReply): Buffer => Buffer.from(AppendReply.encode(value).finish()),
     responseDeserialize: (value: Buffer): AppendReply => AppendReply.decode(value),
   },
-  /** State of one call. NOT_FOUND when there is none. */
+  /** State of one call, without its payloads. NOT_FOUND when there is none. */
   getCall: {
     path: "/countersign.v1.Audit/GetCall" as const,
     requestStream: false as const,
@@ -4815,7 +4833,7 @@ export const AuditService = {
 export interface AuditServer extends UntypedServiceImplementation {
   /** Group-committed appends. Replies come in the order of commits, matched by request id; only after COMMIT. */
   append: handleBidiStreamingCall<AppendRequest, AppendReply>;
-  /** State of one call. NOT_FOUND when there is none. */
+  /** State of one call, without its payloads. NOT_FOUND when there is none. */
   getCall: handleUnaryCall<GetCallRequest, CallRecord>;
   /** Calls by filter, newest first. */
   listCalls: handleUnaryCall<ListCallsRequest, ListCallsReply>;
@@ -4844,7 +4862,7 @@ export interface AuditClient extends Client {
   append(): ClientDuplexStream<AppendRequest, AppendReply>;
   append(options: Partial<CallOptions>): ClientDuplexStream<AppendRequest, AppendReply>;
   append(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<AppendRequest, AppendReply>;
-  /** State of one call. NOT_FOUND when there is none. */
+  /** State of one call, without its payloads. NOT_FOUND when there is none. */
   getCall(
     request: GetCallRequest,
     callback: (error: ServiceError | null, response: CallRecord) => void,
