@@ -15,8 +15,10 @@ export async function decideAgain(gateway: Gateway, record: CallRecord, view: Vi
   const chain = await gateway.sessions.chain(record.sessionId);
   const host = gateway.hosts.last(record.host);
   if (!chain || !host) return undefined;
-  const { sealedPayload } = (await gateway.audit.getCall('', record.callId)) ?? record;
-  const payload = CallPayload.decode(await gateway.control.open(sealedPayload, record.callId));
+  const sealed = await gateway.audit.getPayload(record.callId, 'gateway: decide again');
+  const payload = CallPayload.decode(
+    await gateway.control.open(sealed?.sealedPayload ?? new Uint8Array(), record.callId),
+  );
   const args = parseIJson(payload.arguments);
   if (!args.ok || typeof args.value !== 'object' || args.value === null || Array.isArray(args.value)) return undefined;
   const realpaths = Object.fromEntries(view.preconditions.map((item) => [item.path, item.real_path || item.path]));
