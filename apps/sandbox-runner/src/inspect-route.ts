@@ -58,7 +58,10 @@ async function inspectCall(options: InspectOptions, request: InspectRequest): Pr
   const denyRead = [...options.masks, ...(obligations?.denyRead ?? [])];
   const denyWrite = [...options.masks, ...(obligations?.denyWrite ?? [])];
   try {
-    const found = await options.tools.inspect(call.value, { project, denyRead, denyWrite, pathsOnly });
+    const found = await options.tools.inspect(call.value, {
+      ...{ project, denyRead, denyWrite, pathsOnly },
+      named: { programs: request.programs, files: request.programFiles },
+    });
     if (!found.ok) return found;
     if (Buffer.byteLength(found.value.diff) <= MAX_DIFF_BYTES) return found;
     return err({ code: ERROR_CODES.toolFailed, message: `diff is larger than ${MAX_DIFF_BYTES} bytes` });

@@ -243,6 +243,8 @@ async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array): Promise<U
     nonce,
     policyFiles: false,
     obligations: undefined,
+    programs: [],
+    programFiles: [],
     tool: 'write',
     project: fleet.folder,
     sealedPayload: await sealTo(fleet.keys.host.sealPublicKey, payload, 'call_1'),

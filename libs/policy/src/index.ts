@@ -16,6 +16,7 @@ export {
 } from './governance/judge-answers.ts';
 export type { Layers, Trusted } from './layers.ts';
 export { loadPolicySet } from './load.ts';
+export { type NamedPrograms, namedPrograms } from './named-programs.ts';
 export { type PolicyFile, type PolicyFileProblem, parsePolicyFile, showProblem } from './policy-file.ts';
 export { POLICY_SCHEMA } from './policy-schema.ts';
 export {

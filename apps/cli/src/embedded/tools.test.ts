@@ -169,8 +169,24 @@ test('a command that starts in the background answers at once, and its end is as
   expect(await endOf(again)).toMatchObject({ state: 'done', result: { exitCode: 7, exited: true } });
 });
 
+test('a script that changed while a person looked at the command does not run', async () => {
+  await finish('bash', { command: "printf 'echo as shown > ran.txt\\n' > job.sh" });
+  const job = { command: 'sh job.sh' };
+  const asked = await agent.call({ tool: 'bash', args: job, session, tighten: 'ask' });
+  await waiting(asked.callId);
+  await finish('bash', { command: "printf 'echo changed > ran.txt\\n' > job.sh" });
+  await approved(asked.callId);
+  expect(await endOf(asked)).toMatchObject({ state: 'refused', code: 'countersign.runner.changed_since_request' });
+  expect(existsSync(inProject('ran.txt'))).toBe(false);
+  const again = await agent.call({ tool: 'bash', args: job, session, tighten: 'ask' });
+  await approved(again.callId);
+  expect([(await endOf(again)).state, text('ran.txt')]).toEqual(['done', 'changed\n']);
+});
+
 test('a kill of the runner ends what runs in the background and reports it as interrupted', async () => {
-  const started = await call('background', { command: 'sleep 5; echo late > survived.txt' });
+  const started = await call('background', {
+    command: 'while [ ! -e go ]; do sleep 0.1; done; echo late > survived.txt',
+  });
   expect((await started.result).state).toBe('backgrounded');
   const { children } = JSON.parse(readFileSync(path.join(installation.data.private, 'run/processes.json'), 'utf8')) as {
     children: { name: string; pid: number }[];
@@ -178,8 +194,8 @@ test('a kill of the runner ends what runs in the background and reports it as in
   process.kill(children.find(({ name }) => name === 'runner')?.pid ?? 0, 'SIGKILL');
   await expect.poll(() => stateOf(started.callId), { timeout: 30_000 }).toBe('interrupted');
   accepted(await waitForHost(installation.client('local-operator'), 'local', 30_000));
-  expect((await finish('bash', { command: 'sleep 5' })).state).toBe('done');
-  expect(existsSync(inProject('survived.txt'))).toBe(false);
+  expect((await finish('bash', { command: 'touch go; sleep 1.5; ls' })).state).toBe('done');
+  expect([existsSync(inProject('go')), existsSync(inProject('survived.txt'))]).toEqual([true, false]);
 }, 90_000);
 
 test('output that is no text is visible, and a cut is counted', async () => {

@@ -36,6 +36,8 @@ export type InspectCall = {
   /** Path rules whose matches are neither read nor shown. */
   readonly denyRead: readonly string[];
   readonly denyWrite: readonly string[];
+  /** Of a command: what it starts. */
+  readonly named?: { readonly programs: readonly string[]; readonly files: readonly string[] };
 };
 
 /** Asks the host for facts of a call. The reply must be signed by that host and repeat call id and nonce. */
@@ -52,6 +54,8 @@ export async function inspect(
     InspectRequest.fromPartial({
       ...{ callId, nonce, tool, project, sealedPayload, pathsOnly },
       obligations: { denyRead: [...call.denyRead], denyWrite: [...call.denyWrite] },
+      programs: [...(call.named?.programs ?? [])],
+      programFiles: [...(call.named?.files ?? [])],
     }),
   ).finish();
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });

@@ -1,6 +1,7 @@
 import { err, FaultError, ok, type Result } from '@countersign/kernel';
-import { actionOf, type Decision } from '@countersign/policy';
-import { changesFile, ERROR_CODES, namesPath } from '@countersign/protocol';
+import { normalisePath } from '@countersign/patterns';
+import { actionOf, type Decision, namedPrograms } from '@countersign/policy';
+import { changesFile, ERROR_CODES, namesPath, runsCommand } from '@countersign/protocol';
 import { type InspectError, type Inspection, inspect } from '../broker/inspect.ts';
 import type { Gateway } from '../context.ts';
 import { grantsOf, underGrants } from '../grants/use-grants.ts';
@@ -32,10 +33,15 @@ function offersOf({ grantOffer }: Decision): View['offers'] {
 }
 
 type Boundary = Pick<Gateway, 'hardened' | 'blockPrivateNetwork'>;
-type Viewed = { readonly decision: Decision; readonly inspection?: Inspection | undefined; readonly timeoutMs: number };
+type Viewed = {
+  readonly call: ParsedCall;
+  readonly decision: Decision;
+  readonly inspection?: Inspection | undefined;
+  readonly timeoutMs: number;
+};
 
-function viewOf(session: Session, { decision, inspection, timeoutMs }: Viewed, boundary: Boundary): View {
-  const first = inspection?.paths[0];
+function viewOf(session: Session, { call, decision, inspection, timeoutMs }: Viewed, boundary: Boundary): View {
+  const first = namesPath(call.tool) ? inspection?.paths[0] : undefined;
   return {
     reasons: decision.reasons.map(maskText),
     project: session.project,
@@ -93,9 +99,18 @@ type Inspected = {
   readonly call: ParsedCall;
   /** Present for an inspection of the content. */
   readonly obligations?: Decision['obligations'];
+  /** Of a command: the home of its account. */
+  readonly home?: string;
 };
 
-function inspectCall(gateway: Gateway, { host, session, call, obligations }: Inspected) {
+/** What a command starts, for the host to look at; nothing for other calls. */
+function namedOf(session: Session, { args }: ParsedCall, home: string | undefined) {
+  if (typeof args.command !== 'string' || home === undefined) return {};
+  const cwd = typeof args.cwd === 'string' ? normalisePath(args.cwd, session.project, home) : session.project;
+  return { named: namedPrograms(args.command, { cwd, home }) };
+}
+
+function inspectCall(gateway: Gateway, { host, session, call, obligations, home }: Inspected) {
   const { connection } = gateway.broker;
   return inspect(
     { connection, identity: gateway.identity, control: gateway.control, host },
@@ -107,6 +122,7 @@ function inspectCall(gateway: Gateway, { host, session, call, obligations }: Ins
       pathsOnly: obligations === undefined,
       denyRead: obligations?.denyRead ?? [],
       denyWrite: obligations?.denyWrite ?? [],
+      ...namedOf(session, call, home),
     },
   );
 }
@@ -165,7 +181,7 @@ export async function evaluate(
     return decideOn(realpaths);
   };
   const answer = (decision: Decision, inspection?: Inspection) => {
-    const seen = viewOf(session, { decision, inspection, timeoutMs }, gateway);
+    const seen = viewOf(session, { call, decision, inspection, timeoutMs }, gateway);
     const stated = tighten === '' ? {} : { tighten: { effect: tighten, source: tightenSource.slice(0, 200) } };
     const turn = call.submit.turnId === '' ? {} : { turn: call.submit.turnId };
     const known = { ...seen, ...stated, ...turn, chain: [...ancestors.toReversed(), session.id] };
@@ -174,7 +190,13 @@ export async function evaluate(
   };
   const refused = (error: InspectError) =>
     isHostDenial(error.code) ? answer(denial(error.message)) : err(refusalOf(error));
-  if (!namesPath(call.tool)) return answer(await decide(undefined));
+  if (!namesPath(call.tool)) {
+    const alone = await decide(undefined);
+    if (alone.effect !== 'ask' || !runsCommand(call.tool)) return answer(alone);
+    const { home } = heartbeat;
+    const named = await inspectCall(gateway, { host, session, call, home, obligations: alone.obligations });
+    return named.ok ? answer(alone, named.value) : refused(named.error);
+  }
   const paths = await inspectCall(gateway, { host, session, call });
   if (!paths.ok) return refused(paths.error);
   const decision = await decide(paths.value);

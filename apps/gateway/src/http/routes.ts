@@ -29,6 +29,8 @@ const shownView = (view: View) => ({
   offers: { once: true, ...(view.offers.session ? { session: view.offers.session.map(coverText) } : {}) },
   ...(view.realPath ? { realPath: view.realPath } : {}),
   ...(view.diff ? { diff: view.diff } : {}),
+  /** What must still be so on the host when the call starts. */
+  preconditions: view.preconditions,
 });
 
 function readRoutes(app: Http, gateway: Gateway): void {

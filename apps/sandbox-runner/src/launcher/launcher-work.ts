@@ -15,6 +15,7 @@ import { selfTest } from '../sandbox/self-test.ts';
 import { changeFile } from '../tools/change-file.ts';
 import { inspect, inspectPaths } from '../tools/inspect.ts';
 import { planOf } from '../tools/plan-of.ts';
+import { programFacts } from '../tools/program-facts.ts';
 import { readFileTool } from '../tools/read.ts';
 import { searchTool } from '../tools/search.ts';
 import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
@@ -134,10 +135,13 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
         });
       }),
     recover: () => recoverChanges(store),
-    inspect: ({ call, where: { project, denyRead, denyWrite, pathsOnly } }) =>
+    inspect: ({ call, where: { project, denyRead, denyWrite, pathsOnly, named } }) =>
       onGround(project, async () => {
-        if (!namesPath(call)) return ok({ paths: [], diff: '' });
         const at = scope(project, denyRead);
+        if (!namesPath(call)) {
+          const paths = named ? await programFacts(named, at, environment.PATH) : [];
+          return ok({ paths, diff: '' });
+        }
         const changes = call.tool !== 'read' && call.tool !== 'search' && !pathsOnly;
         const plan = changes ? { plan: (await planOf(call, store, at)).plan } : {};
         const found = await inspect({ ...at, ...plan, path: call.args.path ?? '.', denyWrite, pathsOnly });

@@ -102,6 +102,8 @@ export type InspectWhere = {
   readonly denyWrite: readonly string[];
   /** Real paths only: neither content nor digests are read. */
   readonly pathsOnly: boolean;
+  /** Of a command: what it starts. */
+  readonly named?: { readonly programs: readonly string[]; readonly files: readonly string[] };
 };
 
 export type Inspection = { readonly paths: readonly PathFact[]; readonly diff: string };

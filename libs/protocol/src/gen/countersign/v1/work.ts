@@ -186,7 +186,13 @@ export interface InspectRequest {
   /** Also the permission files that lie on the host, read as the run account. Without a tool nothing else is inspected. */
   policyFiles: boolean;
   /** Path rules of the policy; what they deny is neither read nor shown. */
-  obligations: Obligations | undefined;
+  obligations:
+    | Obligations
+    | undefined;
+  /** Programs that a command starts, looked up in the search path of commands. */
+  programs: string[];
+  /** Absolute paths of programs and scripts that a command starts. */
+  programFiles: string[];
 }
 
 export interface PathFact {
@@ -2376,6 +2382,8 @@ function createBaseInspectRequest(): InspectRequest {
     pathsOnly: false,
     policyFiles: false,
     obligations: undefined,
+    programs: [],
+    programFiles: [],
   };
 }
 
@@ -2404,6 +2412,12 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     }
     if (message.obligations !== undefined) {
       Obligations.encode(message.obligations, writer.uint32(482).fork()).join();
+    }
+    for (const v of message.programs) {
+      writer.uint32(490).string(v!);
+    }
+    for (const v of message.programFiles) {
+      writer.uint32(498).string(v!);
     }
     return writer;
   },
@@ -2485,6 +2499,22 @@ export const InspectRequest: MessageFns<InspectRequest> = {
             message.obligations = Obligations.decode(reader, reader.uint32());
             continue;
           }
+          case 61: {
+            if (tag !== 490) {
+              break;
+            }
+
+            message.programs.push(reader.string());
+            continue;
+          }
+          case 62: {
+            if (tag !== 498) {
+              break;
+            }
+
+            message.programFiles.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2523,6 +2553,14 @@ export const InspectRequest: MessageFns<InspectRequest> = {
         ? globalThis.Boolean(object.policy_files)
         : false,
       obligations: isSet(object.obligations) ? Obligations.fromJSON(object.obligations) : undefined,
+      programs: globalThis.Array.isArray(object?.programs)
+        ? object.programs.map((e: any) => globalThis.String(e))
+        : [],
+      programFiles: globalThis.Array.isArray(object?.programFiles)
+        ? object.programFiles.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.program_files)
+        ? object.program_files.map((e: any) => globalThis.String(e))
+        : [],
     };
   },
 
@@ -2552,6 +2590,12 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     if (message.obligations !== undefined) {
       obj.obligations = Obligations.toJSON(message.obligations);
     }
+    if (message.programs?.length) {
+      obj.programs = message.programs;
+    }
+    if (message.programFiles?.length) {
+      obj.programFiles = message.programFiles;
+    }
     return obj;
   },
 
@@ -2570,6 +2614,8 @@ export const InspectRequest: MessageFns<InspectRequest> = {
     message.obligations = (object.obligations !== undefined && object.obligations !== null)
       ? Obligations.fromPartial(object.obligations)
       : undefined;
+    message.programs = object.programs?.map((e) => e) || [];
+    message.programFiles = object.programFiles?.map((e) => e) || [];
     return message;
   },
 };
