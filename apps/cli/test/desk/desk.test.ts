@@ -244,6 +244,29 @@ describe('the other pages', () => {
       await expect.poll(() => stateOf(again)).toBe('pending');
     }));
 
+  test('a change of a file is shown side by side, marked as reviewed, and its rollback asked for', () =>
+    withPage({}, async ({ page }) => {
+      const call = await write('changed-by-agent.txt', 'agent\n');
+      await openCall(page, call);
+      await page.getByRole('button', { name: 'Approve once' }).click();
+      await endOf(call);
+      await page.getByRole('link', { name: 'File changes' }).click();
+      const change = page.locator(`[data-change="${call.callId}"]`);
+      await change.getByRole('button', { name: 'Difference' }).click();
+      await change.locator('.diff').filter({ hasText: 'agent' }).waitFor();
+      await change.getByRole('button', { name: 'Mark as reviewed' }).click();
+      await change.getByText('reviewed', { exact: true }).waitFor();
+      await change.getByRole('button', { name: 'Ask to roll back' }).click();
+      await change.getByText('The rollback is a call of its own').waitFor();
+      expect(await axeProblems(page)).toEqual([]);
+    }));
+
+  test('the policy in force is shown with its rules', () =>
+    withPage({ at: '/policy' }, async ({ page }) => {
+      await page.locator('tr').filter({ hasText: 'git push' }).getByText('deny').waitFor();
+      expect(await axeProblems(page)).toEqual([]);
+    }));
+
   test('a freeze is set with a reason, shown on every page, and lifted', () =>
     withPage({ as: 'local-operator' }, async ({ page }) => {
       await page.getByRole('link', { name: 'Fleet' }).click();

@@ -9,8 +9,10 @@ import { SettingsMenu } from './settings-menu.tsx';
 /** Places of the rail, in order. */
 const PLACES = [
   ['/', 'nav.inbox'],
+  ['/changes', 'nav.changes'],
   ['/fleet', 'nav.fleet'],
   ['/grants', 'nav.grants'],
+  ['/policy', 'nav.policy'],
   ['/audit', 'nav.audit'],
 ] as const;
 

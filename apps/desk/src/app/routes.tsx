@@ -34,7 +34,18 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('../audit/audit-page.tsx'), 'AuditPage'),
 });
 
-const tree = root.addChildren([inbox, call, fleet, grants, audit]);
+const changes = createRoute({
+  getParentRoute: () => root,
+  path: '/changes',
+  component: lazyRouteComponent(() => import('../changes/changes-page.tsx'), 'ChangesPage'),
+});
+const policy = createRoute({
+  getParentRoute: () => root,
+  path: '/policy',
+  component: lazyRouteComponent(() => import('../policy/policy-page.tsx'), 'PolicyPage'),
+});
+
+const tree = root.addChildren([inbox, call, changes, fleet, grants, policy, audit]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });
