@@ -1,6 +1,7 @@
 import { commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { oidcSchema } from './access/oidc-sign-in.ts';
+import { passkeySettingsSchema } from './access/passkeys.ts';
 import { groupsSchema, nameSchema, ROLES } from './access/principal.ts';
 import { channelsSchema } from './notify/channel.ts';
 
@@ -29,6 +30,8 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   /** Channels that tell people outside the desk. */
   channels: channelsSchema,
   tokens: z.array(tokenSchema).max(1_000),
+  /** Passkeys of approvers; absent: no queue can ask for them. */
+  passkeys: passkeySettingsSchema.optional(),
   /** Identity provider; absent: one-time links and tokens only. */
   oidc: oidcSchema.optional(),
   /** File of the managed layer, watched; takes the place of `policy`. */

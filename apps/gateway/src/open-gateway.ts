@@ -62,7 +62,7 @@ export async function openGateway(
   const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
   await grants.open(await bus.othersRun());
   bus.answerPings();
-  const people = openPeople(config, { audit, policy, now });
+  const people = openPeople(config, { audit, policy, control, now });
   return {
     ...people,
     audit,

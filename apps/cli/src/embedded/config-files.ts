@@ -44,6 +44,14 @@ const MAX_RUNNING = 4;
 /** Name of the log in its checkpoints. */
 export const logNameOf = (data: DataFolder): string => `countersign/${path.basename(data.root)}`;
 
+/** Passkeys belong to the public address, or to this machine's name for itself. */
+function passkeysAt(publicUrl: string | undefined, { http, http2 }: Ports): { rpId: string; origins: string[] } {
+  if (publicUrl === undefined)
+    return { rpId: 'localhost', origins: [http, http2].map((port) => `http://localhost:${port}`) };
+  const { hostname, origin } = new URL(publicUrl);
+  return { rpId: hostname, origins: [origin] };
+}
+
 function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl: string): Record<ServiceName, object> {
   const connected = (member: 'audit' | 'gateway' | 'gateway-2' | 'host-local') => ({
     logLevel: 'info',
@@ -63,6 +71,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
     deskDir: path.join(installation, 'apps/desk/dist'),
     ...(publicUrl === undefined ? {} : { publicUrl }),
     channels,
+    passkeys: passkeysAt(publicUrl, ports),
     tokens: keys.tokenHashes,
     policy: EMBEDDED_POLICY,
   });
@@ -92,6 +101,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       runAs: data.runAccount ? { ...data.runAccount, home: data.home } : null,
       masks: [data.private, data.database],
       installation,
+      pinsFile: path.join(data.root, 'pins.json'),
       maxRunning: MAX_RUNNING,
     },
   };

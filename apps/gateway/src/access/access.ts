@@ -1,6 +1,7 @@
 import type { ApiTokens } from './api-tokens.ts';
 import type { Authenticator } from './authenticator.ts';
 import type { Directory } from './directory.ts';
+import type { Passkeys } from './passkeys.ts';
 import type { SignIn } from './sign-in.ts';
 
 /** Everything of sign-in, tokens and people of one gateway. */
@@ -9,5 +10,6 @@ export type Access = {
   readonly tokens: ApiTokens;
   readonly directory: Directory;
   readonly signIn: SignIn;
+  readonly passkeys: Passkeys;
   readonly hardened: () => boolean;
 };

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Identity } from '@countersign/protocol';
 import type { GatewayConfig } from '../config.ts';
 import type { Delegations } from '../governance/delegations.ts';
 import type { AuditLog } from '../record/audit-log.ts';
@@ -8,6 +9,7 @@ import { Authenticator } from './authenticator.ts';
 import { CoolDown } from './cool-down.ts';
 import { Directory } from './directory.ts';
 import { OidcSignIn } from './oidc-sign-in.ts';
+import { Passkeys } from './passkeys.ts';
 import { SignIn } from './sign-in.ts';
 
 export type AccessParts = {
@@ -15,10 +17,11 @@ export type AccessParts = {
   readonly now: () => number;
   readonly hardened: () => boolean;
   readonly delegations: Delegations;
+  readonly control: Identity;
 };
 
 /** Everything of sign-in, tokens and people of one gateway. */
-export function openAccess(config: GatewayConfig, { audit, now, hardened, delegations }: AccessParts): Access {
+export function openAccess(config: GatewayConfig, { audit, now, hardened, delegations, control }: AccessParts): Access {
   const directory = new Directory(audit, now);
   const tokens = new ApiTokens({ audit, directory, configured: config.tokens, now });
   const signIn = new SignIn(now);
@@ -33,7 +36,8 @@ export function openAccess(config: GatewayConfig, { audit, now, hardened, delega
     lent: async (subject) =>
       (await delegations.live()).flatMap(({ receiver, groups }) => (receiver === subject ? groups : [])),
   });
-  return { authenticator, tokens, directory, signIn, hardened };
+  const passkeys = new Passkeys({ audit, control, rootKey: config.rootKey, settings: config.passkeys, now });
+  return { authenticator, tokens, directory, signIn, passkeys, hardened };
 }
 
 /** Sign-in with the configured identity provider; undefined when there is none. Throws when the secret cannot be read. */

@@ -1,5 +1,12 @@
 import { err, ok, type Result } from '@countersign/kernel';
-import { type AppendReply, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
+import {
+  type AppendReply,
+  assertionsDigest,
+  type CallRecord,
+  ERROR_CODES,
+  type ErrorCode,
+  type PasskeyAssertion,
+} from '@countersign/protocol';
 import type { Principal } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import { refreshFreeze } from '../freeze/change-freeze.ts';
@@ -28,6 +35,8 @@ export type Answer = {
   readonly grantMs?: number | undefined;
   /** Approves alone in an emergency; somebody else reviews it. */
   readonly breakGlass?: boolean;
+  /** The answer of the person's passkey, in queues that ask for one. */
+  readonly assertion?: PasskeyAssertion | undefined;
 };
 export type AnswerRefusal = {
   readonly code: ErrorCode;
@@ -98,6 +107,7 @@ async function record(
   const decided = entry('decision', terms ? 'approved' : 'denied', { decision, approver });
   const base = {
     documents: rulingDocuments(ruling),
+    assertionsDigest: assertionsDigest(ruling.assertions),
     decidedBy: 'human',
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
@@ -164,15 +174,15 @@ async function answerOnce(
   if (!call) return err({ code: ERROR_CODES.notFound, message: 'no such call' });
   if (call.state !== 'pending') return lost(call);
   const approves = answer.answer === 'approve';
-  const { reason, breakGlass = false } = answer;
-  const judged = await gateway.governance.judge(call, by, { approves, reason, breakGlass });
+  const { reason, breakGlass = false, assertion } = answer;
+  const judged = await gateway.governance.judge(call, by, { approves, reason, breakGlass, assertion });
   if (!judged.ok) return judged;
   const ruling = judged.value;
-  const alone = ruling.decides && ruling.attempt === '1';
+  const alone = ruling.decides && ruling.attempt === '1' && !ruling.exact;
   if (!alone && (answer.narrow !== undefined || answer.remember === 'session'))
     return err({
       code: ERROR_CODES.notOffered,
-      message: 'several people decide here; each of them approves exactly what is shown, once',
+      message: 'several people or passkeys decide here; each of them approves exactly what is shown, once',
     });
   gateway.atStep('answer.taken');
   const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);

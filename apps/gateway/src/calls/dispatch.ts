@@ -39,6 +39,8 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
       ? record.sealedPayload
       : (await gateway.audit.getPayload(record.callId, 'gateway: dispatch'))?.sealedPayload;
   const payload = await gateway.control.open(sealed ?? new Uint8Array(), record.callId);
+  const assertions = receipt.assertionsDigest.length === 0 ? [] : await gateway.governance.assertionsOf(record.callId);
+  const approvers = assertions.length === 0 ? undefined : await gateway.access.passkeys.published();
   const order = WorkOrder.fromPartial({
     orderId: record.orderId,
     callId: record.callId,
@@ -53,6 +55,8 @@ export async function publishOrder(gateway: Gateway, record: CallRecord, receipt
     createdAtMs: record.orderExpiresAtMs - BigInt(ORDER_VALID_MS),
     sealedPayload: await sealTo(host.seal_key, payload, record.orderId),
     receipt,
+    assertions,
+    approverList: approvers?.signed ?? new Uint8Array(),
     traceparent: record.traceparent,
     canonicalEnvelope: record.canonicalEnvelope,
   });

@@ -10,7 +10,7 @@ import {
   type Standing,
   standingOf,
 } from '@countersign/policy';
-import { type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
+import { type CallRecord, ERROR_CODES, type ErrorCode, PasskeyAssertion } from '@countersign/protocol';
 import { z } from 'zod';
 import type { AdminChange } from '../access/admin-log.ts';
 import { hasRole, type Principal, type Role } from '../access/principal.ts';
@@ -18,6 +18,7 @@ import { readView } from '../calls/view.ts';
 import type { AuditLog } from '../record/audit-log.ts';
 import type { BreakGlassReviews } from './break-glass-reviews.ts';
 import type { Delegations } from './delegations.ts';
+import type { PasskeyApproval } from './passkey-approval.ts';
 
 const APPROVAL = 'approval';
 /** A person at a session proved himself within this time. */
@@ -28,7 +29,16 @@ const MINUTE_MS = 60_000;
 const MIN_REASON = 10;
 
 const approvalSchema = z.object({
-  answers: z.array(z.object({ subject: z.string(), at_ms: z.number() })),
+  answers: z.array(
+    z.object({
+      subject: z.string(),
+      at_ms: z.number(),
+      /** Encoded PasskeyAssertion, base64. */
+      assertion: z.base64().optional(),
+    }),
+  ),
+  /** Assertions that the decision stands on, in the order that its receipt binds. */
+  decided: z.array(z.base64()).optional(),
 });
 type Approval = z.infer<typeof approvalSchema>;
 
@@ -36,6 +46,7 @@ export type JudgedAnswer = {
   readonly approves: boolean;
   readonly reason: string;
   readonly breakGlass: boolean;
+  readonly assertion?: PasskeyAssertion | undefined;
 };
 
 export type AnswerProblem = { readonly code: ErrorCode; readonly message: string };
@@ -49,6 +60,10 @@ export type Ruling = {
   /** Documents to be written with the answer; a change of them in between refuses it. */
   readonly changes: readonly AdminChange[];
   readonly standing: Standing;
+  /** What the receipt of the decision binds. */
+  readonly assertions: readonly PasskeyAssertion[];
+  /** True when nothing but exactly what is shown can be approved: no grant, no narrowing. */
+  readonly exact: boolean;
   /** For the entry: how the answer counted. */
   readonly detail: Readonly<Record<string, unknown>>;
 };
@@ -66,6 +81,7 @@ export type GovernanceOptions = {
   /** The rule of a queue in the present policy. */
   readonly queue: (name: string) => QueueSource | undefined;
   readonly delegations: Delegations;
+  readonly passkey: PasskeyApproval;
   readonly reviews: BreakGlassReviews;
   /** The person as the directory has him now; undefined when unknown or inactive. */
   readonly person: (subject: string) => Promise<Pick<Principal, 'name' | 'roles' | 'groups'> | undefined>;
@@ -73,17 +89,22 @@ export type GovernanceOptions = {
   readonly now: () => number;
 };
 
+const decodeAll = (encoded: readonly string[] = []): PasskeyAssertion[] =>
+  encoded.map((text) => PasskeyAssertion.decode(new Uint8Array(Buffer.from(text, 'base64'))));
+
 const forbidden = (message: string): Result<never, AnswerProblem> => err({ code: ERROR_CODES.forbidden, message });
 
 /** Who may approve: queues, quorum, separation of duties, hours, escalation, delegation, emergencies. */
 export class Governance {
   readonly delegations: Delegations;
+  readonly passkey: PasskeyApproval;
   readonly reviews: BreakGlassReviews;
   readonly #options: GovernanceOptions;
 
   constructor(options: GovernanceOptions) {
     this.#options = options;
     this.delegations = options.delegations;
+    this.passkey = options.passkey;
     this.reviews = options.reviews;
   }
 
@@ -103,20 +124,47 @@ export class Governance {
     const given = await this.#people(known.value.answers.map(({ subject }) => subject));
     const answerer = await this.#approver(by);
     const refusal = answerRefusal(queue, facts, answerer, { approves: answer.approves, given });
+    if (queue.passkey && answer.approves) {
+      const proven = await this.passkey.verify(call, by.name, answer.assertion);
+      if (!proven.ok) return proven;
+    }
     if (answer.breakGlass) return this.#breakGlass(call, by, answer, { queue, refusal, known });
     if (refusal) return forbidden(refusal.message);
     const attempt = String(known.value.answers.length + 1);
     const standing = standingOf(queue, facts, [...given, answerer]);
     const decides = !answer.approves || standing.satisfied;
-    const simple = decides && known.value.answers.length === 0;
+    const simple = decides && known.value.answers.length === 0 && !queue.passkey;
     const givers = answersFor(queue, facts, answerer);
     const detail = {
       ...(decides && answer.approves ? { counted: standing.counted } : {}),
       ...(givers.length > 0 ? { for: givers } : {}),
     };
-    const answers = [...known.value.answers, { subject: by.name, at_ms: facts.nowMs }];
-    const change = { kind: APPROVAL, key: call.callId, expectedVersion: known.version, value: { answers } };
-    return ok({ decides, attempt, standing, detail, changes: simple ? [] : [change] });
+    const own = queue.passkey && answer.approves ? answer.assertion : undefined;
+    const value = this.#withAnswer(known.value, by.name, own, decides ? standing.counted : []);
+    const change = { kind: APPROVAL, key: call.callId, expectedVersion: known.version, value };
+    const assertions = decides && answer.approves ? decodeAll(value.decided) : [];
+    const exact = queue.passkey === true;
+    return ok({ decides, attempt, standing, detail, assertions, exact, changes: simple ? [] : [change] });
+  }
+
+  /** Assertions that the decision of a call stands on, for its order. */
+  async assertionsOf(callId: string): Promise<PasskeyAssertion[]> {
+    return decodeAll((await this.#approval(callId)).value.decided);
+  }
+
+  #withAnswer(
+    { answers }: Approval,
+    subject: string,
+    assertion: PasskeyAssertion | undefined,
+    counted: readonly string[],
+  ): Approval {
+    const encoded = assertion && Buffer.from(PasskeyAssertion.encode(assertion).finish()).toString('base64');
+    const all = [
+      ...answers,
+      { subject, at_ms: this.#options.now(), ...(encoded === undefined ? {} : { assertion: encoded }) },
+    ];
+    const decided = all.flatMap((one) => (one.assertion && counted.includes(one.subject) ? [one.assertion] : []));
+    return { answers: all, ...(decided.length > 0 ? { decided } : {}) };
   }
 
   /** Who has answered and who is missing. */
@@ -160,14 +208,17 @@ export class Governance {
       return err({ code: ERROR_CODES.signInAgain, message: 'breaking glass needs a fresh sign-in' });
     if (await this.reviews.isOverdue(call.queue))
       return forbidden('an emergency approval of this queue has not been reviewed in time; have it reviewed first');
-    const answers = [...known.value.answers, { subject: by.name, at_ms: this.#options.now() }];
+    const own = queue.passkey ? answer.assertion : undefined;
+    const value = this.#withAnswer(known.value, by.name, own, [by.name]);
     return ok({
       decides: true,
-      attempt: String(answers.length),
+      attempt: String(value.answers.length),
+      assertions: decodeAll(value.decided),
+      exact: true,
       standing: { satisfied: true, missing: [], counted: [by.name] },
       detail: { break_glass: true, review_hours: rule.reviewHours },
       changes: [
-        { kind: APPROVAL, key: call.callId, expectedVersion: known.version, value: { answers } },
+        { kind: APPROVAL, key: call.callId, expectedVersion: known.version, value },
         this.reviews.opened(call, by.name, answer.reason, rule.reviewHours),
       ],
     });

@@ -1,3 +1,4 @@
+import type { Identity } from '@countersign/protocol';
 import { openAccess } from '../access/open-access.ts';
 import type { GatewayConfig } from '../config.ts';
 import type { Gateway } from '../context.ts';
@@ -7,15 +8,18 @@ import { Sessions } from '../record/sessions.ts';
 import { BreakGlassReviews } from './break-glass-reviews.ts';
 import { Delegations } from './delegations.ts';
 import { Governance } from './governance.ts';
+import { PasskeyApproval } from './passkey-approval.ts';
 
 /** Who may sign in, and who may approve what. */
 export function openPeople(
   config: GatewayConfig,
-  { audit, policy, now }: { audit: AuditLog; policy: PolicyDesk; now: () => number },
+  { audit, policy, control, now }: { audit: AuditLog; policy: PolicyDesk; control: Identity; now: () => number },
 ): Pick<Gateway, 'access' | 'sessions' | 'governance'> {
   const sessions = new Sessions(audit);
   const delegations = new Delegations(audit, now);
-  const access = openAccess(config, { audit, now, hardened: () => policy.current.hardened, delegations });
+  const hardened = () => policy.current.hardened;
+  const access = openAccess(config, { audit, now, hardened, delegations, control });
+  const policyDigest = () => policy.current.digest;
   const governance = new Governance({
     audit,
     queue: (name) => {
@@ -23,6 +27,7 @@ export function openPeople(
       return Object.hasOwn(queueRules, name) ? queueRules[name] : undefined;
     },
     delegations,
+    passkey: new PasskeyApproval({ passkeys: access.passkeys, policyDigest, now }),
     reviews: new BreakGlassReviews(audit, now),
     person: (subject) => access.authenticator.person(subject),
     sessionOwner: async (sessionId) => (await sessions.find(sessionId))?.session.principal,

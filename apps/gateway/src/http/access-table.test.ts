@@ -30,6 +30,13 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /login': { roles: 'open' },
   'GET /v1/oidc/login': { roles: 'open' },
   'GET /v1/oidc/callback': { roles: 'open' },
+  'GET /v1/passkeys': { roles: EVERYBODY },
+  'POST /v1/passkeys/options': { roles: DECIDERS, sensitive: true, person: true },
+  'POST /v1/passkeys': { roles: DECIDERS, sensitive: true, person: true, body: {} },
+  'DELETE /v1/passkeys/:credential': { roles: EVERYBODY, sensitive: true },
+  'GET /v1/approver-list': { roles: ALL_QUEUES },
+  'PUT /v1/approver-list': { roles: ['admin'], sensitive: true, body: {} },
+  'POST /v1/calls/:id/challenge': { roles: DECIDERS, aboutCall: true },
   'GET /v1/delegations': { roles: EVERYBODY },
   'POST /v1/delegations': { roles: DECIDERS, sensitive: true, person: true, body: {} },
   'DELETE /v1/delegations/:id': { roles: DECIDERS },
@@ -111,7 +118,12 @@ beforeAll(async () => {
   const oidc = oidcSchema.parse({
     ...{ issuer: 'http://127.0.0.1:1', clientId: 'countersign', publicUrl: 'http://127.0.0.1:1', roles: {} },
   });
-  await plane.start(TOKENS, { oidc, policy: { permissions: { queues: QUEUES }, ceilings: {}, security: {} } });
+  const passkeys = { rpId: 'desk.example', origins: ['https://desk.example'] };
+  await plane.start(TOKENS, {
+    passkeys,
+    oidc,
+    policy: { permissions: { queues: QUEUES }, ceilings: {}, security: {} },
+  });
   callId = await plane.pendingCall({ queue: 'payments' });
 }, 60_000);
 afterAll(() => plane.stop());
@@ -128,6 +140,7 @@ async function ask(
   const route = url
     .replace('/tokens/:id', `/tokens/tok_${'0'.repeat(32)}`)
     .replace('/delegations/:id', `/delegations/dlg_${'0'.repeat(32)}`)
+    .replace(':credential', 'AAAA')
     .replace(/:id|:call/, callId)
     .replace(':subject', 'zoe')
     .replace(':seq', '1')

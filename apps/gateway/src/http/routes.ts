@@ -13,6 +13,7 @@ import { ACCESS, principalOf } from './access-hook.ts';
 import { addFreezeRoutes } from './freeze-routes.ts';
 import { addGrantRoutes } from './grant-routes.ts';
 import type { Http } from './http.ts';
+import { assertionSchema } from './passkey-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addSessionRoutes } from './session-routes.ts';
@@ -106,6 +107,8 @@ function changeRoutes(app: Http, gateway: Gateway): void {
           grantMs: z.int().min(1_000).optional(),
           /** Approves alone in an emergency; somebody else reviews it. */
           breakGlass: z.boolean().default(false),
+          /** The answer of the caller's passkey to the call's challenge. */
+          assertion: assertionSchema.optional(),
         }),
       },
     },

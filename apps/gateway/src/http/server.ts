@@ -24,6 +24,7 @@ import type { Http } from './http.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
 import { collectOpenApi } from './openapi.ts';
+import { addPasskeyRoutes } from './passkey-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addProcessRoutes } from './process-routes.ts';
 import { addRoutes } from './routes.ts';
@@ -97,6 +98,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addProcessRoutes(app, gateway);
   addAccessRoutes(app, gateway);
   addGovernanceRoutes(app, gateway);
+  addPasskeyRoutes(app, gateway);
   const oidc = openOidc(config, access.directory, gateway.now);
   if (oidc) addOidcRoutes(app, oidc, access.signIn);
   addEnrolRoutes(app, gateway, {
