@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { FaultError } from '@countersign/kernel';
 import {
   type Ceilings,
@@ -17,6 +16,7 @@ import {
 import { ERROR_CODES, type Heartbeat } from '@countersign/protocol';
 import type { Queues } from '../access/principal.ts';
 import type { Session } from '../record/sessions.ts';
+import { policyDigest } from './policy-digest.ts';
 
 const MODES: readonly PermissionMode[] = ['strict', 'dev', 'networked', 'yolo'];
 
@@ -113,7 +113,7 @@ export class ManagedPolicy {
       background: capOf(config.security.max_background_ms, MAX_BACKGROUND_MS),
     };
     this.identityJudge = stated.identity_judge_llm_enabled === true;
-    this.digest = createHash('sha256').update(JSON.stringify(config)).digest('hex');
+    this.digest = policyDigest(config);
     this.defaultMode = (this.#managed as { mode?: PermissionMode }).mode ?? 'strict';
     for (const mode of MODES) this.#sets.set(mode, this.#load(mode));
   }

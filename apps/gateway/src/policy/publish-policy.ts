@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
 import { err, FaultError, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import { z } from 'zod';
 import type { Gateway } from '../context.ts';
 import { json } from '../record/entries.ts';
 import { ManagedPolicy, type PolicyConfig } from './policy-desk.ts';
+import { policyDigest } from './policy-digest.ts';
 
 const MAX_BYTES = 250_000;
 
@@ -21,9 +21,6 @@ export type PublishedPolicy = z.infer<typeof documentSchema>;
 
 type Refusal = { readonly code: ErrorCode; readonly message: string };
 type Source = { readonly source: PublishedPolicy['source']; readonly by: string };
-
-export const policyDigest = (config: PolicyConfig): string =>
-  createHash('sha256').update(JSON.stringify(config)).digest('hex');
 
 async function readPublished(gateway: Gateway): Promise<{ published: PublishedPolicy; version: bigint } | undefined> {
   const [document] = await gateway.audit.listDocuments('policy', 'managed');
