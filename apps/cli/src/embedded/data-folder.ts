@@ -106,10 +106,27 @@ function makeSampleProject(folder: string, account: RunAccount | null): void {
   }
 }
 
+/**
+ * Tells the sandboxes of this account about a data folder at a place of its own, so that they mask it. Started as root,
+ * the account of the commands cannot enter it anyway.
+ */
+function nameToSandboxes(root: string): void {
+  if (process.getuid?.() === 0 || root === defaultDataFolder()) return;
+  const list = path.join(
+    process.env.XDG_STATE_HOME || path.join(homedir(), '.local/state'),
+    'countersign/data-folders',
+  );
+  const known = existsSync(list) ? readFileSync(list, 'utf8').split('\n').filter(Boolean) : [];
+  if (known.includes(root)) return;
+  mkdirSync(path.dirname(list), { recursive: true, mode: 0o700 });
+  writeFileSync(list, `${[...known.filter(existsSync), root].join('\n')}\n`, { mode: 0o600 });
+}
+
 /** Makes what is missing and corrects the mode of `private/`. Never changes the owner of what was there. */
 export function openDataFolder(root: string): DataFolder {
   mkdirSync(root, { recursive: true, mode: 0o711 });
   if (process.getuid?.() === 0) chmodSync(root, 0o711);
+  nameToSandboxes(realpathSync(root));
   const folder = (name: string) => path.join(root, name);
   const privateFolder = folder('private');
   for (const name of ['private', 'private/keys', 'private/config', 'private/run', 'private/logs']) {

@@ -1,4 +1,5 @@
-import { existsSync, lchownSync, linkSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, lchownSync, linkSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { PROFILES, REFUSED_SYSCALLS } from '@countersign/sandbox';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -247,6 +248,27 @@ for name, number in ${JSON.stringify(known)}:
   it('bounds processes and gives no core file', async () => {
     const { stdout } = await under.shell(under.project(), 'ulimit -c; ulimit -p');
     expect(stdout).toBe('0\n1024\n');
+  });
+});
+
+describe('AF_UNIX', () => {
+  const connect = (file: string): string =>
+    `python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("${file}")'`;
+
+  it('is refused, and with masks reaches sockets of its own and none of the host', async () => {
+    const project = under.project();
+    const socket = `/tmp/countersign-${process.pid}.sock`;
+    const server = createServer((peer) => peer.end()).listen(socket);
+    await new Promise((resolve) => server.once('listening', resolve));
+    chmodSync(socket, 0o777);
+    const own =
+      'python3 -c \'import socket; s=socket.socket(socket.AF_UNIX); s.bind("own"); s.listen(); ' +
+      'socket.socket(socket.AF_UNIX).connect("own"); print("OWN")\'; rm -f own';
+    const text = `(${connect(socket)}) 2>/dev/null && echo ESCAPED; (${own}) 2>/dev/null; rm -f ${socket} 2>/dev/null && echo REMOVED; true`;
+    expect((await under.shell(project, text)).stdout).not.toMatch(/ESCAPED|OWN/);
+    expect((await under.shell(project, text, ['--unix', 'mask'])).stdout).toBe('OWN\n');
+    expect(existsSync(socket)).toBe(true);
+    server.close();
   });
 });
 
