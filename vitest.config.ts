@@ -7,7 +7,16 @@ export default defineConfig({
   test: {
     reporters: ['default', './tools/closing-line-reporter.ts'],
     projects: [
-      { test: { name: 'pure', include: pure, pool: 'threads', isolate: false, testTimeout: 60_000, sequence: { groupOrder: 0 } } },
+      {
+        test: {
+          name: 'pure',
+          include: pure,
+          pool: 'threads',
+          isolate: false,
+          testTimeout: 60_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
       {
         test: {
           name: 'service',
