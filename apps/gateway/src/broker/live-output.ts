@@ -38,11 +38,15 @@ export class LiveOutput {
     this.#parts = parts;
   }
 
-  /** Follows a call from now on; returns the end of it, or undefined when too much is watched already. */
+  /**
+   * Follows a call from now on; returns the end of it, or undefined when too many follow this call. Over the bound of calls
+   * the one that is followed for longest ends: its end may have been told to another gateway.
+   */
   watch(callId: string, watcher: Watcher): (() => void) | undefined {
     const watched = this.#calls.get(callId) ?? { watchers: new Set(), order: undefined };
-    const isNew = !this.#calls.has(callId);
-    if ((isNew && this.#calls.size >= MAX_CALLS) || watched.watchers.size >= MAX_WATCHERS_OF_CALL) return undefined;
+    if (watched.watchers.size >= MAX_WATCHERS_OF_CALL) return undefined;
+    const [oldest] = this.#calls.keys();
+    if (oldest !== undefined && !this.#calls.has(callId) && this.#calls.size >= MAX_CALLS) this.end(oldest);
     this.#calls.set(callId, watched);
     watched.watchers.add(watcher);
     return () => {
