@@ -185,9 +185,10 @@ test('a script that changed while a person looked at the command does not run', 
 
 test('a kill of the runner ends what runs in the background and reports it as interrupted', async () => {
   const started = await call('background', {
-    command: 'while [ ! -e go ]; do sleep 0.1; done; echo late > survived.txt',
+    command: 'echo > begun.txt; while [ ! -e go ]; do sleep 0.1; done; echo late > survived.txt',
   });
   expect((await started.result).state).toBe('backgrounded');
+  await expect.poll(() => existsSync(inProject('begun.txt')), { timeout: 20_000 }).toBe(true);
   const { children } = JSON.parse(readFileSync(path.join(installation.data.private, 'run/processes.json'), 'utf8')) as {
     children: { name: string; pid: number }[];
   };
