@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import packageJson from '../package.json' with { type: 'json' };
 import { addApprovalsCommand } from './commands/approvals.ts';
+import { addApproversCommand } from './commands/approvers.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
@@ -44,6 +45,7 @@ function program(): Command {
     addDoctorCommand,
     addTokensCommand,
     addEnrollCommands,
+    addApproversCommand,
     addNotificationsCommand,
     addPolicyCommand,
   ]) {
