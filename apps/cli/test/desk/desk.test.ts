@@ -205,9 +205,15 @@ describe('finding calls', () => {
     }));
 
   test('of many waiting calls only those in sight are in the page, and each can be reached with the keyboard', () =>
-    withPage({}, async ({ page }) => {
-      await Promise.all(Array.from({ length: 40 }, (_, at) => write(`many-${at}.txt`)));
-      await page.getByText('40 calls wait').waitFor();
+    withPage({ at: '/?q=many-of' }, async ({ page }) => {
+      const calls = await Promise.all(
+        Array.from({ length: 40 }, (_, at) => submit('bash', { command: `sudo echo many-of ${at}` })),
+      );
+      for (const call of calls)
+        await expect.poll(() => stateOf(call), { timeout: LIMIT_MS }).not.toMatch(/^(received)?$/);
+      const states = await Promise.all(calls.map(stateOf));
+      expect(states.filter((state) => state !== 'pending')).toEqual([]);
+      await page.getByText(/^40 /).waitFor();
       expect(await page.locator('.call-row').count()).toBeLessThan(35);
       await page.locator('.call-row a').first().focus();
       for (let step = 0; step < 39; step += 1) await page.keyboard.press('ArrowDown');

@@ -4,6 +4,9 @@ import type { LiveCalls } from './live-calls.ts';
 
 const resolvedSchema = z.object({ callId: z.string(), state: z.string(), decidedByName: z._default(z.string(), '') });
 const RETRY_MS = 2_000;
+const READ_AGAIN_MS = 5_000;
+/** An event that was lost on its way is made up for within this time. */
+const REFRESH_MS = 30_000;
 
 function parsed<T>(schema: z.ZodMiniType<T>, data: string): T | undefined {
   try {
@@ -15,7 +18,8 @@ function parsed<T>(schema: z.ZodMiniType<T>, data: string): T | undefined {
 
 /**
  * Feeds the gateway's events to `live` until the returned function is called. Every connect reads the list again. A
- * stream that the browser gave up on (the gateway answered with an error) is opened anew.
+ * stream that the browser gave up on (the gateway answered with an error) is opened anew, and a list that could not be read
+ * is read again.
  */
 export function followEvents(live: LiveCalls): () => void {
   let source: EventSource | undefined;
@@ -46,7 +50,13 @@ export function followEvents(live: LiveCalls): () => void {
     opened.addEventListener('reset', () => live.take({ kind: 'reset' }));
   };
   open();
+  const readAgain = setInterval(() => {
+    if (live.snapshot().problem !== undefined) void live.reload();
+  }, READ_AGAIN_MS);
+  const refresh = setInterval(() => void live.reload(), REFRESH_MS);
   return () => {
+    clearInterval(readAgain);
+    clearInterval(refresh);
     clearTimeout(retry);
     source?.close();
   };

@@ -76,3 +76,10 @@ test('a call that began to wait while an older list was read has not ended', asy
   await reading;
   expect([ids(live), live.snapshot().ended.size]).toEqual([['1'], 0]);
 });
+
+test('before the first list arrived nothing is shown, because it would be a part of what waits', () => {
+  const live = new LiveCalls({ read: () => new Promise(() => undefined) }, now);
+  void live.reload();
+  live.take({ kind: 'call', call: call('1') });
+  expect([live.snapshot().loaded, ids(live)]).toEqual([false, []]);
+});

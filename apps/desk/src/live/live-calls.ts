@@ -145,7 +145,8 @@ export class LiveCalls {
   }
 
   #changed(): void {
-    if (this.#scheduled) return;
+    // Before the first list arrived, the calls that events told of are only a part of those that wait.
+    if (this.#scheduled || !this.#snapshot.loaded) return;
     this.#scheduled = true;
     this.#schedule(() => {
       this.#scheduled = false;
