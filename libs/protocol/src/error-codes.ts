@@ -45,6 +45,7 @@ export const ERROR_CODES = {
   auditRolledBack: 'countersign.audit.rolled_back',
   auditPayloadKeys: 'countersign.audit.payload_keys',
   auditNoHead: 'countersign.audit.no_head',
+  auditStreamFailed: 'countersign.audit.stream_failed',
   auditNotInRoster: 'countersign.audit.not_in_roster',
   auditMigrationFailed: 'countersign.audit.migration_failed',
   orderRefused: 'countersign.runner.order_refused',

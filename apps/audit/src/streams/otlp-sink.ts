@@ -1,4 +1,5 @@
 import { FaultError } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
 import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-proto';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import type { ReadableLogRecord } from '@opentelemetry/sdk-logs';
@@ -53,7 +54,7 @@ export function otlpSink(target: { readonly url: string; readonly headers: Reado
           entries.map((entry) => recordOf(entry, resource)),
           ({ code, error }) => {
             if ((code as number) === TAKEN) return resolve();
-            const fault = { code: 'countersign.audit.stream_failed', retryable: true, cause: error };
+            const fault = { code: ERROR_CODES.auditStreamFailed, retryable: true, cause: error };
             return reject(
               new FaultError(`collector did not take the entries: ${error?.message ?? 'no reason'}`, fault),
             );

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { connect, type TLSSocket } from 'node:tls';
 import { FaultError } from '@countersign/kernel';
+import { ERROR_CODES } from '@countersign/protocol';
 import type { Sink, StreamEntry } from './stream-entry.ts';
 import { framed, syslogOf } from './syslog.ts';
 
@@ -19,7 +20,7 @@ export type SyslogTarget = {
 };
 
 const failed = (message: string, cause?: unknown): FaultError =>
-  new FaultError(message, { code: 'countersign.audit.stream_failed', retryable: true, cause });
+  new FaultError(message, { code: ERROR_CODES.auditStreamFailed, retryable: true, cause });
 
 function open(target: SyslogTarget, signal: AbortSignal): Promise<TLSSocket> {
   const { host, port, caFile, certFile, keyFile, serverName = host } = target;

@@ -432,7 +432,7 @@ const TAMPERINGS: readonly [string, () => string[], () => string[]][] = [
   ],
   [
     'a key written twice',
-    () => found(withLeaves(replaced(3, (text) => text.replace('{', '{"call":"x",')))),
+    () => found(withLeaves(replaced(3, (text) => text.replace('{', '{"emitted_ms":1,')))),
     () => ['not_canonical@3', 'changed@3'],
   ],
   [
