@@ -1,7 +1,10 @@
+/** Names of the desk's events. */
+export const DESK_EVENTS = ['approval_request', 'approval_resolved', 'call', 'freeze', 'break_glass'] as const;
+
 /** An event of the desk's stream; `data` holds masked text only. */
 export type DeskEvent = {
   readonly id: number;
-  readonly name: 'approval_request' | 'approval_resolved' | 'call' | 'freeze' | 'break_glass';
+  readonly name: (typeof DESK_EVENTS)[number];
   readonly data: string;
   /** Queue of the call that it is about; decides who may see it. */
   readonly queue: string;

@@ -3,7 +3,7 @@ import { EnvelopeKind, type Identity, openEnvelope, signEnvelope, subjects } fro
 import type { Logger } from '@countersign/service-kit';
 import { DeliverPolicy, type JetStreamClient, type JetStreamManager, StorageType } from '@nats-io/jetstream';
 import { z } from 'zod';
-import type { DeskEvent, EventHub, NewEvent } from '../event-hub.ts';
+import { DESK_EVENTS, type DeskEvent, type EventHub, type NewEvent } from '../event-hub.ts';
 import { json } from '../record/entries.ts';
 
 const STREAM = 'DESK';
@@ -14,7 +14,7 @@ const RETRY_MS = 250;
 const PER_MS = 1_000;
 
 const eventSchema = z.object({
-  name: z.enum(['approval_request', 'approval_resolved', 'call', 'freeze']),
+  name: z.enum(DESK_EVENTS),
   data: z.string(),
   queue: z.string(),
 });
