@@ -9,6 +9,7 @@ import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
 import { addFreezeCommand } from './commands/freeze.ts';
 import { addGrantsCommand } from './commands/grants.ts';
+import { addGuardianCommand } from './commands/guardian.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addProcessesCommand } from './commands/processes.ts';
@@ -39,6 +40,7 @@ function program(): Command {
     addProcessesCommand,
     addSessionCommand,
     addGrantsCommand,
+    addGuardianCommand,
     addFreezeCommand,
     addAuditCommand,
     addSandboxCommand,

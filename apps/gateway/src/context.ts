@@ -7,6 +7,7 @@ import type { Queues } from './access/principal.ts';
 import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { LiveOutput } from './broker/live-output.ts';
+import type { OpinionDesk } from './calls/guardian-opinions.ts';
 import type { EventHub } from './event-hub.ts';
 import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
@@ -29,6 +30,7 @@ export type Gateway = {
   readonly grants: GrantLedger;
   readonly policy: PolicyDesk;
   readonly guardian: GuardianClient;
+  readonly opinions: OpinionDesk;
   readonly hub: EventHub;
   readonly output: LiveOutput;
   /** Calls whose output goes to their agent. */

@@ -8,6 +8,7 @@ import { GatewayBus } from './broker/gateway-bus.ts';
 import { Hosts } from './broker/hosts.ts';
 import { LiveOutput } from './broker/live-output.ts';
 import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
+import { OpinionDesk } from './calls/guardian-opinions.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
@@ -72,6 +73,7 @@ export async function openGateway(
     grants,
     policy,
     guardian: grpcClient(GuardianClient, config.guardianAddress),
+    opinions: new OpinionDesk(),
     hub: new EventHub(),
     output: followOutput(connection, new LiveOutput({ audit, members, control, now })),
     followed: new Set(),

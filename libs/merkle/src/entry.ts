@@ -49,6 +49,8 @@ export const ENTRY_TYPES = [
   'gap.found',
   'checkpoint',
   'admin.changed',
+  'guardian.opinion',
+  'guardian.compared',
 ] as const;
 
 export type EntryType = (typeof ENTRY_TYPES)[number];

@@ -28,6 +28,8 @@ const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   ...['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants'],
   // Reviewed file changes, by their call; journals of hosts.
   ...['file_review', 'journal'],
+  // What models said beside people, and how often they agreed.
+  ...['guardian_opinion', 'guardian_figures'],
   // Who may do what: people, tokens, enrolment, partial answers, credentials.
   ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review', 'delegation'],
   // Saved questions of auditors.

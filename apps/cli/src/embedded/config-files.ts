@@ -2,7 +2,7 @@ import path from 'node:path';
 import { type DataFolder, installationPath } from './data-folder.ts';
 import type { Keys } from './keys.ts';
 import { writePrivateJson } from './private-file.ts';
-import { readSettings } from './settings.ts';
+import { readSettings, reviewSecurity } from './settings.ts';
 
 /** Loopback ports of one run. */
 export type Ports = {
@@ -61,7 +61,9 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
     rosterFile: keys.rosterFile,
   });
   const installation = installationPath();
-  const { publicUrl, channels = [], guardian = {} } = readSettings(data);
+  const settings = readSettings(data);
+  const { publicUrl, channels = [], guardian = {} } = settings;
+  const security = { ...EMBEDDED_POLICY.security, ...reviewSecurity(settings) };
   const gateway = (member: 'gateway' | 'gateway-2', port: number) => ({
     ...connected(member),
     auditAddress: `${LOOPBACK}:${ports.audit}`,
@@ -73,7 +75,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
     channels,
     passkeys: passkeysAt(publicUrl, ports),
     tokens: keys.tokenHashes,
-    policy: EMBEDDED_POLICY,
+    policy: { ...EMBEDDED_POLICY, security },
   });
   return {
     audit: {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -20,10 +20,15 @@ export type FleetUnderTest = {
   readonly stop: () => Promise<void>;
 };
 
-export async function startFleet(name: string): Promise<FleetUnderTest> {
+/** `settings`: text of the installation's settings. */
+export async function startFleet(name: string, settings?: string): Promise<FleetUnderTest> {
   const root = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : homedir(), `countersign-${name}-`));
   // The run account must be able to enter the folders above its project.
   chmodSync(root, 0o711);
+  if (settings !== undefined) {
+    mkdirSync(path.join(root, 'private'), { mode: 0o700 });
+    writeFileSync(path.join(root, 'private/settings.yaml'), settings, { mode: 0o600 });
+  }
   const installation = await startInstallation(root, () => undefined, { gateways: 2 });
   await enrolSamples(installation);
   const agent = await sampleAgent(installation);

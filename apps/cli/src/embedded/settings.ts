@@ -13,6 +13,16 @@ const settingsSchema = z.strictObject({
   channels: z.array(z.unknown()).optional(),
   /** Providers and limits of the Guardian; docs/guardian.md. */
   guardian: z.record(z.string(), z.unknown()).optional(),
+  /** How far a model may stand in for people; docs/guardian.md. */
+  review: z
+    .strictObject({
+      shadow: z.boolean().default(false),
+      onFailed: z.enum(['deny', 'ask_human']).default('deny'),
+      identityJudge: z.boolean().default(false),
+      minAgreement: z.number().min(0).max(1).default(0.9),
+      minCompared: z.int().min(1).max(100).default(20),
+    })
+    .optional(),
 });
 
 export type Settings = z.infer<typeof settingsSchema>;
@@ -48,3 +58,15 @@ export function keyVariables({ guardian }: Settings): readonly string[] {
     typeof provider?.apiKeyVariable === 'string' ? [provider.apiKeyVariable] : [],
   );
 }
+
+/** The same, as the organisation's policy says it. */
+export const reviewSecurity = ({ review }: Settings): Readonly<Record<string, unknown>> =>
+  review === undefined
+    ? {}
+    : {
+        guardian_shadow: review.shadow,
+        on_failed_review: review.onFailed,
+        identity_judge_llm_enabled: review.identityJudge,
+        guardian_min_agreement: review.minAgreement,
+        guardian_min_compared: review.minCompared,
+      };

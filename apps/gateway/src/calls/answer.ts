@@ -19,6 +19,7 @@ import { callEntry, json } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
 import { resumeReviews } from './guardian.ts';
+import { compareWithHuman } from './guardian-opinions.ts';
 import { narrowView } from './narrow-view.ts';
 import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
@@ -205,6 +206,10 @@ async function answerOnce(
       gateway.logger.warn({ err: error, call: callId }, 'order will be sent by the sweep'),
     );
   const session = await gateway.sessions.find(call.sessionId);
+  if (gateway.policy.current.shadow || session?.session.approval_mode === 'auto')
+    void compareWithHuman(gateway, callId).catch((error: unknown) =>
+      gateway.logger.warn({ err: error, call: callId }, 'an opinion was not compared with the answer'),
+    );
   if (session?.session.approval_mode === 'auto') resumeReviews(gateway, call.sessionId);
   const present = await announce(gateway, callId);
   const resolved = { callId, state: present?.state ?? call.state, decidedByName: by.name };

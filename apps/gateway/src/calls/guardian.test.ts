@@ -26,7 +26,13 @@ const call = { submit: { callId: 'call_a' }, tool: 'bash', args: { command: 'npm
 
 const evaluation = {
   action: 'execute',
-  view: { reasons: ['mode table'], profile: 'workspace-write', preconditions: [], obligations: {} },
+  view: {
+    reasons: ['mode table'],
+    profile: 'workspace-write',
+    preconditions: [],
+    obligations: {},
+    chain: ['ses_first', 'ses_a'],
+  },
 } as unknown as Evaluation;
 
 let reply: Partial<ReviewReply>;
@@ -65,7 +71,10 @@ afterEach(async () => {
   await server.stop(0);
 });
 
-const REVIEWED = { approve: true, category: 'reviewed', reason: 'fine', provider: 'prov', model: 'model-1' };
+const REVIEWED = {
+  ...{ approve: true, category: 'reviewed', reason: 'fine', provider: 'prov', model: 'model-1', promptVersion: 'p1' },
+  ...{ latencyMs: 12n, inputTokens: 3n, outputTokens: 4n, promptDigest: 'aa', responseDigest: 'bb' },
+};
 
 test('an approval that was reviewed and has a reason is one, under the name of the model', async () => {
   reply = REVIEWED;
@@ -76,6 +85,18 @@ test('an approval that was reviewed and has a reason is one, under the name of t
     category: 'reviewed',
     failed: false,
     callHuman: false,
+    provider: 'prov',
+    model: 'model-1',
+    promptVersion: 'p1',
+    version: 'prov/model-1@p1',
+    facts: {
+      prompt_version: 'p1',
+      latency_ms: 12,
+      input_tokens: 3,
+      output_tokens: 4,
+      prompt_digest: 'aa',
+      response_digest: 'bb',
+    },
   });
   expect(asked[0]).toMatchObject({
     agentRole: 'agent builder of ann',
@@ -85,6 +106,8 @@ test('an approval that was reviewed and has a reason is one, under the name of t
     detail: '{"command":"npm test"}',
     identityJudge: true,
     inspection: 'profile: workspace-write\npolicy: mode table',
+    sessionChain: ['ses_first', 'ses_a'],
+    advisory: false,
   });
 });
 

@@ -21,6 +21,13 @@ export type Verdict = {
   readonly failed: boolean;
   /** True when a person should look: repeated denials, or a call the model cannot be shown. */
   readonly callHuman: boolean;
+  readonly provider: string;
+  readonly model: string;
+  readonly promptVersion: string;
+  /** Provider, model and prompt version in one; empty when no model was named. */
+  readonly version: string;
+  /** For the record: how long it took, how many tokens, digests of what was sent and what came. */
+  readonly facts: object;
 };
 
 const FAILURES = ['timed_out', 'unavailable', 'malformed', 'misconfigured'] as const;
@@ -35,7 +42,10 @@ const inspectionOf = ({ view }: Evaluation): string =>
     .join('\n')
     .slice(0, MAX_INSPECTION);
 
-async function requestOf(gateway: Gateway, session: Session, call: ParsedCall, evaluation: Evaluation) {
+/** What a review is about. */
+type Reviewed = { readonly session: Session; readonly call: ParsedCall; readonly evaluation: Evaluation };
+
+async function requestOf(gateway: Gateway, { session, call, evaluation }: Reviewed, advisory: boolean) {
   const member = await gateway.members.find('agent', session.agent);
   return ReviewRequest.fromPartial({
     callId: call.submit.callId,
@@ -52,7 +62,8 @@ async function requestOf(gateway: Gateway, session: Session, call: ParsedCall, e
     resource: evaluation.view.realPath ?? '',
     scope: session.project,
     inspection: inspectionOf(evaluation),
-    sessionChain: [session.id],
+    sessionChain: evaluation.view.chain,
+    advisory,
     identityJudge: gateway.policy.current.identityJudge,
   });
 }
@@ -64,6 +75,8 @@ const unanswered = (reason: string): Verdict => ({
   category: 'unavailable',
   failed: true,
   callHuman: false,
+  ...{ provider: '', model: '', promptVersion: '', version: '' },
+  facts: {},
 });
 
 function verdictOf(reply: ReviewReply): Verdict {
@@ -76,6 +89,18 @@ function verdictOf(reply: ReviewReply): Verdict {
     category: reviewed ? 'reviewed' : (failure ?? 'malformed'),
     failed: !reviewed,
     callHuman: reply.callHuman,
+    provider: reply.provider,
+    model: reply.model,
+    promptVersion: reply.promptVersion,
+    version: reply.model === '' ? '' : `${reply.provider}/${reply.model}@${reply.promptVersion}`,
+    facts: {
+      prompt_version: reply.promptVersion,
+      latency_ms: Number(reply.latencyMs),
+      input_tokens: Number(reply.inputTokens),
+      output_tokens: Number(reply.outputTokens),
+      prompt_digest: reply.promptDigest,
+      response_digest: reply.responseDigest,
+    },
   };
 }
 
@@ -86,24 +111,34 @@ function traced(traceparent: string): Metadata {
   return metadata;
 }
 
-/** Asks the Guardian. SECURITY: anything but an approval of category `reviewed` with a reason is a denial. */
-export async function reviewCall(
-  gateway: Gateway,
-  session: Session,
-  call: ParsedCall,
-  evaluation: Evaluation,
-): Promise<Verdict> {
-  const request = await requestOf(gateway, session, call, evaluation);
+async function ask(gateway: Gateway, about: Reviewed, advisory: boolean): Promise<Verdict> {
+  const request = await requestOf(gateway, about, advisory);
   const reply = await new Promise<ReviewReply | undefined>((resolve) => {
     gateway.guardian.review(
       request,
-      traced(call.submit.traceparent),
+      traced(about.call.submit.traceparent),
       { deadline: Date.now() + DEADLINE_MS },
       (error, answer) => resolve(error ? undefined : answer),
     );
   });
   return reply ? verdictOf(reply) : unanswered('it did not answer');
 }
+
+/** Asks the Guardian. SECURITY: anything but an approval of category `reviewed` with a reason is a denial. */
+export const reviewCall = (
+  gateway: Gateway,
+  session: Session,
+  call: ParsedCall,
+  evaluation: Evaluation,
+): Promise<Verdict> => ask(gateway, { session, call, evaluation }, false);
+
+/** What the Guardian would say of a call that a person decides. It decides nothing and pauses nothing. */
+export const opinionOn = (
+  gateway: Gateway,
+  session: Session,
+  call: ParsedCall,
+  evaluation: Evaluation,
+): Promise<Verdict> => ask(gateway, { session, call, evaluation }, true);
 
 /** Why a session of this model could have no call reviewed, for its opening; undefined when it can. Asks no model. */
 export async function reviewProblem(gateway: Gateway, model: Session['model']): Promise<string | undefined> {

@@ -14,7 +14,9 @@ import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
 import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
-import { reviewCall } from './guardian.ts';
+import { opinionOn, reviewCall, type Verdict } from './guardian.ts';
+import { mayDecide } from './guardian-figures.ts';
+import { keepOpinion } from './guardian-opinions.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
 import { replayDetail } from './replay-detail.ts';
 
@@ -29,6 +31,8 @@ type Outcome = {
   readonly reasons: readonly string[];
   /** Category of the Guardian's review; anything but `reviewed` says nothing about the call's risk. */
   readonly reviewed?: string;
+  /** What the Guardian said, whatever came of it. */
+  readonly verdict?: Verdict;
 };
 
 /** Records an invalid call, so that a resend gets the same answer, and tells the agent why. */
@@ -108,6 +112,25 @@ function allowedBy(decision: Decision): { decidedBy: string; name: string } {
   return { decidedBy: 'mode', name: decision.lifts?.[0] ?? 'mode table' };
 }
 
+const ADVISES = 'the model of this session only advises; a person decides';
+
+/** Has the Guardian's opinion kept beside a call that waits for a person. Nobody waits for it. */
+function advise(
+  gateway: Gateway,
+  { bounded }: SessionChain,
+  about: { readonly call: ParsedCall; readonly evaluation: Evaluation; readonly verdict: Verdict | undefined },
+): void {
+  if (about.verdict === undefined && !gateway.policy.current.shadow) return;
+  const { callId } = about.call.submit;
+  gateway.opinions.offer(
+    async () => {
+      const verdict = about.verdict ?? (await opinionOn(gateway, bounded, about.call, about.evaluation));
+      await keepOpinion(gateway, callId, verdict);
+    },
+    (error) => gateway.logger.warn({ err: error, call: callId }, 'an opinion was not kept'),
+  );
+}
+
 /** What comes of the engine's answer in this session's approval mode. */
 async function outcomeOf(
   gateway: Gateway,
@@ -132,14 +155,18 @@ async function outcomeOf(
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
   }
   const verdict = await reviewCall(gateway, found.bounded, call, evaluation);
+  if (!verdict.failed && !(await mayDecide(gateway, verdict.version)))
+    return { effect: 'ask', decidedBy: '', name: '', reasons: [ADVISES], verdict };
   const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.current.onFailedReview === 'ask_human');
-  if (asksPerson && !verdict.approve) return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason] };
+  if (asksPerson && !verdict.approve)
+    return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason], verdict };
   return {
     effect: verdict.approve ? 'allow' : 'deny',
     decidedBy: 'guardian',
     name: verdict.name,
     reasons: [verdict.reason],
     reviewed: verdict.category,
+    verdict,
   };
 }
 
@@ -176,6 +203,7 @@ async function record(
       policy_digest: gateway.policy.digest,
       reason,
       ...(outcome.reviewed === undefined ? {} : { review: outcome.reviewed }),
+      ...(outcome.verdict === undefined ? {} : { guardian: outcome.verdict.facts }),
     },
   };
   const base = {
@@ -193,10 +221,12 @@ async function record(
     detail: replayDetail(call.args),
   });
   if (outcome.effect === 'ask') {
-    return gateway.audit.append({
+    const reply = await gateway.audit.append({
       ...base,
       entries: [received, entry('approval.requested', 'pending', { ...context, detail: { reasons: [reason] } })],
     });
+    if (!reply.refusal) advise(gateway, found, { call, evaluation, verdict: outcome.verdict });
+    return reply;
   }
   const names = { decidedBy: outcome.decidedBy, decidedByName: outcome.name };
   if (outcome.effect === 'deny') {

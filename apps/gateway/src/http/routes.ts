@@ -12,6 +12,7 @@ import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import { addFreezeRoutes } from './freeze-routes.ts';
 import { addGrantRoutes } from './grant-routes.ts';
+import { addGuardianRoutes } from './guardian-routes.ts';
 import type { Http } from './http.ts';
 import { assertionSchema } from './passkey-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
@@ -158,6 +159,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addFreezeRoutes(app, gateway);
   addPolicyRoutes(app, gateway);
   addSessionRoutes(app, gateway);
+  addGuardianRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

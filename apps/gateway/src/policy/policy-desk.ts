@@ -36,6 +36,22 @@ function capOf(stated: unknown, otherwise: number): number {
   });
 }
 
+/** Nine of ten, from twenty comparisons on, where `security` states nothing. */
+function agreementOf({
+  guardian_min_agreement: least = 0.9,
+  guardian_min_compared: from = 20,
+}: PolicyConfig['security']) {
+  const fits = typeof least === 'number' && least >= 0 && least <= 1;
+  if (fits && typeof from === 'number' && Number.isSafeInteger(from) && from >= 1 && from <= 100)
+    return { least, fromComparisons: from };
+  throw new FaultError(
+    '`guardian_min_agreement` is a share from 0 to 1, `guardian_min_compared` a number from 1 to 100',
+    {
+      code: 'countersign.gateway.bad_policy',
+    },
+  );
+}
+
 /** The managed layer as it is configured or published. */
 export type PolicyConfig = {
   readonly permissions: object;
@@ -79,6 +95,10 @@ export class ManagedPolicy {
   readonly onFailedReview: 'deny' | 'ask_human';
   /** A second review of whether a call fits agent, role and task. */
   readonly identityJudge: boolean;
+  /** The Guardian gives an opinion on calls that people decide. */
+  readonly shadow: boolean;
+  /** Agreement with people below which the demotion of a deciding model is proposed. */
+  readonly agreement: { readonly least: number; readonly fromComparisons: number };
   readonly hardened: boolean;
   /** `networked` reaches no private address. */
   readonly blockPrivateNetwork: boolean;
@@ -108,6 +128,8 @@ export class ManagedPolicy {
     this.queues = queueGroups(this.queueRules);
     const stated = config.security as { on_failed_review?: unknown; identity_judge_llm_enabled?: unknown };
     this.onFailedReview = stated.on_failed_review === 'ask_human' ? 'ask_human' : 'deny';
+    this.shadow = config.security.guardian_shadow === true;
+    this.agreement = agreementOf(config.security);
     this.#mostMs = {
       foreground: capOf(config.security.max_command_ms, MAX_TIMEOUT_MS),
       background: capOf(config.security.max_background_ms, MAX_BACKGROUND_MS),

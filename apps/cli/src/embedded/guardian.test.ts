@@ -1,0 +1,151 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+import type { GatewayClient } from '../gateway-client.ts';
+import { accepted } from '../local-installation.ts';
+import { verifyLog } from './check.ts';
+import {
+  answerAndEnd,
+  commandOf,
+  eventually,
+  type FleetUnderTest,
+  newSession,
+  startFleet,
+  waitingView,
+} from './fleet-under-test.ts';
+
+const KEY = 'key-of-the-environment-0123456789';
+const MODEL = { modelProvider: 'local', modelName: 'judge' };
+let fleet: FleetUnderTest;
+let approver: GatewayClient;
+let operator: GatewayClient;
+let server: Server;
+let decision = 'approve';
+const keysSeen = new Set<string>();
+
+/** A model behind the chat completions protocol that says what the test wants. */
+async function startModel(): Promise<string> {
+  server = createServer((request, response) => {
+    keysSeen.add(request.headers.authorization ?? '');
+    request.resume().on('end', () => {
+      const content = JSON.stringify({ decision, reason: 'as the test says' });
+      const choices = [{ index: 0, message: { role: 'assistant', content, refusal: null }, finish_reason: 'stop' }];
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'judge', choices }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+}
+
+beforeAll(async () => {
+  const baseUrl = await startModel();
+  process.env.COUNTERSIGN_TEST_MODEL_KEY = KEY;
+  const settings = `
+guardian:
+  providers:
+    - { name: local, kind: openai, baseUrl: "${baseUrl}", apiKeyVariable: COUNTERSIGN_TEST_MODEL_KEY, models: [judge], completion: once }
+review: { shadow: true, minCompared: 2 }
+`;
+  fleet = await startFleet('guardian', settings);
+  approver = fleet.installation.client('local-approver');
+  operator = fleet.installation.client('local-operator');
+}, 120_000);
+afterAll(async () => {
+  await fleet?.stop();
+  server?.close();
+}, 60_000);
+
+const figures = z.object({
+  models: z.array(
+    z.looseObject({
+      version: z.string(),
+      compared: z.number(),
+      agreed: z.number(),
+      approvedButDenied: z.number(),
+      standing: z.string(),
+      proposal: z.unknown().optional(),
+    }),
+  ),
+});
+const agreement = async () => accepted(await approver.request('GET', '/v1/guardian/agreement', figures)).models[0];
+const comparedUpTo = (count: number) =>
+  eventually(async () => {
+    const found = await agreement();
+    return found && found.compared >= count ? found : undefined;
+  });
+const write = (session: string, name: string) => ({ tool: 'write', args: { path: name, content: 'x' }, session });
+const standing = (body: object, by: GatewayClient = operator) =>
+  by.request('POST', '/v1/guardian/standing', z.unknown(), body);
+
+test('opinions on calls that people decide become figures, a list of differences and a proposal; an operator demotes', async () => {
+  const session = await newSession(fleet, MODEL);
+  const first = await fleet.agent.call(write(session, 'a.txt'));
+  expect((await answerAndEnd(approver, first, { answer: 'approve', reason: '' })).state).toBe('done');
+  expect(await comparedUpTo(1)).toMatchObject({ compared: 1, agreed: 1, standing: 'deciding' });
+  const second = await fleet.agent.call(write(session, 'b.txt'));
+  await answerAndEnd(approver, second, { answer: 'deny', reason: 'no' });
+  const found = await comparedUpTo(2);
+  expect(found).toMatchObject({ agreed: 1, approvedButDenied: 1, proposal: { rate: 0.5, compared: 2 } });
+  const listed = accepted(
+    await approver.request(
+      'GET',
+      '/v1/guardian/disagreements',
+      z.object({ disagreements: z.array(z.looseObject({})) }),
+    ),
+  );
+  expect(listed.disagreements).toMatchObject([
+    { call: second.callId, opinion: 'approve', human: 'denied', tool: 'write' },
+  ]);
+
+  const auto = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
+  const alone = await (await fleet.agent.call(write(auto, 'c.txt'))).result;
+  expect(alone).toMatchObject({ state: 'done', decidedBy: 'guardian' });
+
+  const demotion = { version: found.version, standing: 'advising', reason: 'differs too often' };
+  expect((await standing(demotion, approver)).ok).toBe(false);
+  expect((await standing(demotion)).ok).toBe(true);
+  const asked = await fleet.agent.call(write(auto, 'd.txt'));
+  await waitingView(approver, asked.callId);
+  expect((await answerAndEnd(approver, asked, { answer: 'approve', reason: '' })).decidedBy).toBe('human');
+  expect(await comparedUpTo(3)).toMatchObject({ standing: 'advising', agreed: 2 });
+
+  expect((await standing({ ...demotion, standing: 'deciding' })).ok).toBe(true);
+  const again = await (await fleet.agent.call(write(auto, 'e.txt'))).result;
+  expect(again).toMatchObject({ state: 'done', decidedBy: 'guardian' });
+  expect((await verifyLog(fleet.installation)).text).toMatch(/^\d+ entries, 0 problems$/);
+}, 120_000);
+
+test('the key of the environment reaches the model and no file of the installation', () => {
+  expect([...keysSeen]).toEqual([`Bearer ${KEY}`]);
+  const folder = fleet.installation.data.private;
+  const holding = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
+    (file) => file.isFile() && readFileSync(path.join(file.parentPath, file.name)).includes(KEY),
+  );
+  expect(holding.map(({ name }) => name)).toEqual([]);
+});
+
+test('the command shows figures and differences, and an operator changes the standing with it', async () => {
+  const shown = z.object({ models: z.array(z.looseObject({ version: z.string(), standing: z.string() })) });
+  const [model] = shown.parse(await commandOf(fleet, 'guardian', 'agreement')).models;
+  expect(model?.version).toMatch(/^local\/judge@/);
+  expect(await commandOf(fleet, 'guardian', 'disagreements')).toMatchObject({
+    disagreements: [{ opinion: 'approve' }],
+  });
+  const change = ['guardian', 'standing', model?.version ?? '', 'advising', '--reason', 'by command'];
+  expect(await commandOf(fleet, ...change)).toMatchObject({ standing: 'advising' });
+  expect(await agreement()).toMatchObject({ standing: 'advising' });
+  const back = { version: model?.version ?? '', standing: 'deciding', reason: 'the test goes on' };
+  expect((await standing(back)).ok).toBe(true);
+}, 120_000);
+
+test('a denial of the model is no policy denial and runs nothing', async () => {
+  decision = 'deny';
+  const auto = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
+  const end = await (await fleet.agent.call(write(auto, 'f.txt'))).result;
+  expect(end).toMatchObject({ state: 'denied', decidedBy: 'guardian' });
+  decision = 'approve';
+}, 120_000);
