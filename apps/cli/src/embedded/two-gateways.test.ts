@@ -1,3 +1,4 @@
+import type { SubmittedCall } from '@countersign/agent';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { GatewayClient } from '../gateway-client.ts';
@@ -61,11 +62,15 @@ test('fifty answers of three people at two gateways in the same moment: one wins
     ),
   );
   const won = answers.filter((answer) => answer.ok);
-  expect(won.length).toBe(1);
+  // The winner's own repetition, in the same moment, is the same answer again and gets the same reply.
+  const said = answers.flatMap((answer, at) =>
+    answer.ok ? [`${names[Math.floor((at % 6) / 2)]} ${at % 3 === 0}`] : [],
+  );
+  expect(new Set(said).size).toBe(1);
   const lost = answers.flatMap((answer) => (answer.ok ? [] : [[answer.error.status, answer.error.code]]));
   expect(new Set(lost.map(String))).toEqual(new Set(['409,countersign.gateway.already_decided']));
   const winners = answers.flatMap((answer) => (answer.ok ? [] : [answer.error.winner]));
-  expect(new Set(winners).size).toBe(1);
+  expect(new Set(winners)).toEqual(new Set([said[0]?.split(' ')[0]]));
   const { state } = await call.result;
   expect(state).toBe(won[0]?.ok && won[0].value.state === 'approved' ? 'done' : 'denied');
   expect((await verifyLog(fleet.installation)).text).toMatch(/^\d+ entries, 0 problems$/);
@@ -74,18 +79,26 @@ test('fifty answers of three people at two gateways in the same moment: one wins
 test('every gateway shows the same events in the same order, and a reader resumes at the other one', async () => {
   const bases = [fleet.installation.endpoints.http, fleet.installation.secondAddress];
   const wanted = 4;
-  const requests = (seen: Seen[]) => seen.filter(({ name }) => name === 'approval_request');
+  // A call that its agent sends again is told again; what counts is when each is told first.
+  const requests = (seen: Seen[]) =>
+    seen.filter(
+      ({ name, callId }, at) =>
+        name === 'approval_request' && seen.findIndex((one) => one.name === name && one.callId === callId) === at,
+    );
   const reading = bases.map((base) => events(base, undefined, (seen) => requests(seen).length >= wanted));
   await eventually(async () => ((await clients[0].isReady()) && (await clients[1].isReady()) ? true : undefined));
-  const calls = [];
+  const calls: SubmittedCall[] = [];
   for (let at = 0; at < wanted; at += 1)
     calls.push((await callUntil(fleet, write(`seen-${at}.txt`), ['pending'])).call);
   const [here = [], there = []] = await Promise.all(reading);
   expect(requests(here)).toEqual(requests(there));
   expect(requests(here).map(({ callId }) => callId)).toEqual(calls.map(({ callId }) => callId));
   const second = requests(here)[1];
-  const resumed = await events(bases[1] ?? '', second?.id, (seen) => requests(seen).length >= wanted - 2);
-  expect(requests(resumed).map(({ callId }) => callId)).toEqual(calls.slice(2).map(({ callId }) => callId));
+  const later = (seen: Seen[]) =>
+    requests(seen).filter(({ callId }) => calls.slice(2).some((call) => call.callId === callId));
+  const resumed = await events(bases[1] ?? '', second?.id, (seen) => later(seen).length >= wanted - 2);
+  expect(later(resumed).map(({ callId }) => callId)).toEqual(calls.slice(2).map(({ callId }) => callId));
+  expect(resumed.every(({ id }) => id > (second?.id ?? 0))).toBe(true);
   for (const call of calls) call.cancel();
   await Promise.all(calls.map(({ result }) => result));
 });
