@@ -77,7 +77,7 @@ export async function guardianUnderTest(options: {
         ...options.provider,
       },
     ],
-    deadlineMs: 5_000,
+    deadlineMs: 20_000,
     ...options.config,
   });
   const guardian = await startGuardian(config, pino({ level: 'trace' }, sink), options.keys);
