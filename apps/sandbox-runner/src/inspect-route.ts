@@ -11,7 +11,7 @@ import {
   signEnvelope,
   subjects,
 } from '@countersign/protocol';
-import type { Logger } from '@countersign/service-kit';
+import { type Logger, Slots } from '@countersign/service-kit';
 import type { ProcessTable } from './processes/process-table.ts';
 import type { CallOf, HostTools, Inspection, ToolError } from './work/host-tools.ts';
 import { parseToolCall } from './work/parse-tool-call.ts';
@@ -20,6 +20,10 @@ import { SequenceGuard } from './work/sequence-guard.ts';
 const VALID_MS = 30_000;
 const MAX_DIFF_BYTES = 512 * 1024;
 const MAX_AT_ONCE = 8;
+/** Inspections that wait for their turn: those of a few gateways that each take 64 calls at once. */
+const MAX_WAITING = 256;
+/** Nobody waits longer for the answer. */
+const MAX_WAIT_MS = 5_000;
 const NONCE_BYTES = 32;
 const TAIL_LINES = 100;
 
@@ -103,27 +107,32 @@ function readRequest(
 }
 
 /**
- * Answers one inspection request with a signed reply that repeats its call id and nonce. Undefined, and so silence, for
- * what no gateway signed in the last 30 s, for a repetition, and when too many are under way.
+ * Answers one inspection request with a signed reply that repeats its call id and nonce. Inspections beyond those that run
+ * at once wait for their turn. Undefined, and so silence, for what no gateway signed in the last 30 s, for a repetition, and
+ * when too many wait or one waited too long.
  */
 export function inspectRoute(options: InspectOptions): InspectAnswer {
   const guard = new SequenceGuard();
-  let underWay = 0;
+  const slots = new Slots(MAX_AT_ONCE, MAX_WAITING);
   return async (bytes, deliveredOn) => {
     const subject = subjects.inspect(options.host);
-    if (deliveredOn !== subject || underWay >= MAX_AT_ONCE) return undefined;
+    if (deliveredOn !== subject) return undefined;
     const read = readRequest(options, bytes, subject);
     if (!read.ok || !guard.isNew(read.value[0])) {
       options.logger.warn({ code: read.ok ? 'repeated' : read.error }, 'inspection is refused');
       return undefined;
     }
-    underWay += 1;
+    const giveBack = await slots.take(AbortSignal.timeout(MAX_WAIT_MS));
+    if (typeof giveBack === 'string') {
+      options.logger.warn({ code: giveBack }, 'too many inspections at once; one is not answered');
+      return undefined;
+    }
     try {
       const body = InspectReply.encode(await replyTo(options, read.value[1])).finish();
       const nowMs = options.clock.now();
       return signEnvelope(options.identity, { kind: EnvelopeKind.INSPECT_REPLY, subject, body, nowMs });
     } finally {
-      underWay -= 1;
+      giveBack();
     }
   };
 }

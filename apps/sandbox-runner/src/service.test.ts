@@ -234,7 +234,7 @@ test('a host whose self-test failed refuses every order and says so in its heart
   expect({ states, code: outcome.code }).toEqual({ states: ['refused'], code: ERROR_CODES.sandboxUnavailable });
 });
 
-async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array): Promise<Uint8Array> {
+async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array, timeout = 10_000): Promise<Uint8Array> {
   const subject = subjects.inspect(HOST);
   const args = JSON.stringify({ path: path.join(fleet.folder, 'new.txt'), content: 'hello' });
   const payload = CallPayload.encode({ salt: randomBytes(32), arguments: new TextEncoder().encode(args) }).finish();
@@ -251,7 +251,7 @@ async function inspect(by: 'gateway' | 'stranger', nonce: Uint8Array): Promise<U
     pathsOnly: false,
   }).finish();
   const message = { kind: EnvelopeKind.INSPECT_REQUEST, subject, body, nowMs: Date.now(), sequence: 1n };
-  const reply = await fleet.gateway.request(subject, signEnvelope(fleet.keys[by], message), { timeout: 1_000 });
+  const reply = await fleet.gateway.request(subject, signEnvelope(fleet.keys[by], message), { timeout });
   return reply.data;
 }
 
@@ -269,7 +269,13 @@ test('an inspection is answered signed, with its nonce, and the diff sealed to t
   expect(Buffer.compare(reply.nonce, nonce)).toBe(0);
   expect(reply).toMatchObject({ callId: 'call_1', errorCode: '', paths: [{ exists: false, realPath: '' }] });
   expect(text(await fleet.keys.control.open(reply.sealedDiff, 'call_1'))).toBe('+hello');
-  await expect(inspect('stranger', nonce)).rejects.toThrow();
+  await expect(inspect('stranger', nonce, 500)).rejects.toThrow();
+});
+
+test('of many inspections at once each is answered', async () => {
+  await startHere();
+  const replies = await Promise.all(Array.from({ length: 64 }, () => inspect('gateway', randomBytes(32))));
+  expect(replies.filter((reply) => reply.length > 0)).toHaveLength(64);
 });
 
 test('a runner killed after the start answers interrupted and never runs the order again', async () => {

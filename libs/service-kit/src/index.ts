@@ -12,4 +12,5 @@ export { isServing } from './health-probe.ts';
 export { createLogger, type Logger } from './logger.ts';
 export { connectNats, inboxPrefix, type NatsConnection, type NatsOptions } from './nats.ts';
 export { DRAIN_DEADLINE_MS, type RunningService, runService } from './run-service.ts';
+export { Slots } from './slots.ts';
 export { childTraceparent, newTraceparent, traceId } from './traceparent.ts';

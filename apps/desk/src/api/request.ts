@@ -21,9 +21,12 @@ export class ApiError extends Error {
   }
 }
 
+/** A gateway that answers nothing for this long counts as one that cannot be reached. */
+const PATIENCE_MS = 30_000;
+
 async function send(path: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(path, { credentials: 'same-origin', ...init });
+    return await fetch(path, { credentials: 'same-origin', signal: AbortSignal.timeout(PATIENCE_MS), ...init });
   } catch {
     throw new ApiError('the gateway cannot be reached', { status: 0 });
   }

@@ -4,7 +4,8 @@ import type { LiveCalls } from './live-calls.ts';
 
 const resolvedSchema = z.object({ callId: z.string(), state: z.string(), decidedByName: z._default(z.string(), '') });
 const RETRY_MS = 2_000;
-const READ_AGAIN_MS = 5_000;
+/** First and longest wait before a list that could not be read is read again. */
+const READ_AGAIN_MS = { first: 500, longest: 5_000 } as const;
 /** An event that was lost on its way is made up for within this time. */
 const REFRESH_MS = 30_000;
 
@@ -24,6 +25,8 @@ function parsed<T>(schema: z.ZodMiniType<T>, data: string): T | undefined {
 export function followEvents(live: LiveCalls): () => void {
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
+  let wait: number = READ_AGAIN_MS.first;
+  let readAgain: ReturnType<typeof setTimeout>;
   const open = () => {
     const opened = new EventSource('/v1/events');
     source = opened;
@@ -50,12 +53,16 @@ export function followEvents(live: LiveCalls): () => void {
     opened.addEventListener('reset', () => live.take({ kind: 'reset' }));
   };
   open();
-  const readAgain = setInterval(() => {
-    if (live.snapshot().problem !== undefined) void live.reload();
-  }, READ_AGAIN_MS);
+  const checkList = () => {
+    const failed = live.snapshot().problem !== undefined;
+    wait = failed ? Math.min(wait * 2, READ_AGAIN_MS.longest) : READ_AGAIN_MS.first;
+    if (failed) void live.reload();
+    readAgain = setTimeout(checkList, wait);
+  };
+  readAgain = setTimeout(checkList, wait);
   const refresh = setInterval(() => void live.reload(), REFRESH_MS);
   return () => {
-    clearInterval(readAgain);
+    clearTimeout(readAgain);
     clearInterval(refresh);
     clearTimeout(retry);
     source?.close();

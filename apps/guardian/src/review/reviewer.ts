@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { ReviewReply, type ReviewRequest } from '@countersign/protocol';
+import { Slots } from '@countersign/service-kit';
 import type { GuardianConfig } from '../config.ts';
 import { BudgetFile } from '../limits/budget-file.ts';
 import { CircuitBreaker } from '../limits/circuit-breaker.ts';
 import { DenialStreaks } from '../limits/denial-streaks.ts';
 import { RequestBudget } from '../limits/request-budget.ts';
-import { Slots } from '../limits/slots.ts';
 import { buildPrompt, PROMPT_VERSION, type Prompt, type Question } from '../prompt/prompt.ts';
 import { visibleText } from '../prompt/visible-text.ts';
 import { openProvider } from '../providers/open-provider.ts';
