@@ -1,4 +1,4 @@
-import { createTwoFilesPatch } from 'diff';
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { decodeText } from './text-encoding.ts';
 
 /** Largest content that is compared line by line. */
@@ -29,13 +29,27 @@ function shownOf(side: DiffSide): Shown | undefined {
 const sameEncoding = (old: Shown, next: Shown): boolean =>
   old.encoding === undefined || next.encoding === undefined || old.encoding === next.encoding;
 
-/** Unified diff of a change of one file. Where a line by line comparison is not possible it says so, with both sizes. */
+/** What happens to a file whose lines do not change: nothing, or an empty file comes or goes. */
+function sameLines(before: DiffSide, after: DiffSide): string {
+  if (before === 'absent' && after !== 'absent') return 'an empty file is made';
+  if (before !== 'absent' && after === 'absent') return 'an empty file is removed';
+  return `the content stays the same: ${sizeOf(after)}`;
+}
+
+/**
+ * Unified diff of a change of one file. Where there is no line to show it says why: nothing changes, an empty file
+ * comes or goes, or a comparison line by line is not possible (with both sizes).
+ */
 export function unifiedDiff(path: string, before: DiffSide, after: DiffSide): string {
   const name = escaped(path);
   const [from, to] = [before, after].map((side) => (side === 'absent' ? '/dev/null' : name)) as [string, string];
   const [old, next] = [shownOf(before), shownOf(after)];
-  const whole = `--- ${from}\n+++ ${to}\nthe whole content changes and cannot be shown as text: ${sizeOf(before)} before, ${sizeOf(after)} after\n`;
+  const said = (words: string) => `--- ${from}\n+++ ${to}\n${words}\n`;
+  const whole = said(
+    `the whole content changes and cannot be shown as text: ${sizeOf(before)} before, ${sizeOf(after)} after`,
+  );
   if (!old || !next || !sameEncoding(old, next)) return whole;
-  const options = { context: CONTEXT, timeout: DIFF_TIMEOUT_MS };
+  if (old.text === next.text) return said(sameLines(before, after));
+  const options = { context: CONTEXT, timeout: DIFF_TIMEOUT_MS, headerOptions: FILE_HEADERS_ONLY };
   return createTwoFilesPatch(from, to, old.text, next.text, undefined, undefined, options) ?? whole;
 }
