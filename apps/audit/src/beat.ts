@@ -20,7 +20,9 @@ export function beatOf(
 }
 
 /** What the beat says of frozen scopes and revoked orders. */
-export function frozenFacts(sequencer: Sequencer): Omit<Beat, 'atMs' | 'checkpoint'> {
+export function frozenFacts(
+  sequencer: Sequencer,
+): Omit<Beat, 'atMs' | 'checkpoint' | 'rosterVersion' | 'approversVersion'> {
   const freezes = [...sequencer.freezes.freezes.values()];
   return {
     freezeEpoch: sequencer.freezes.epoch,

@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
-import { AppendRequest, AuditService, ERROR_CODES, type Identity, type Roster } from '@countersign/protocol';
+import { AppendRequest, AuditService, ERROR_CODES, type Identity, type KnownRoster } from '@countersign/protocol';
 import {
   connectNats,
   inboxPrefix,
+  knownRoster,
   type Logger,
   loadIdentity,
-  loadRoster,
+  type NatsConnection,
   type RunningService,
   serveGrpc,
 } from '@countersign/service-kit';
@@ -27,19 +28,21 @@ import { signCheckpoint } from './sequencer/checkpoints.ts';
 import { type AcceptedLoss, checkOutside, forgetLoss, writeOutside } from './sequencer/outside-checkpoint.ts';
 import { Sequencer } from './sequencer/sequencer.ts';
 import { takeOver } from './sequencer/take-over.ts';
+import { SignedLists } from './signed-lists.ts';
 
 /** Times of architecture.md: a checkpoint each second when something changed, a beat every three. */
 const CHECKPOINT_MS = 1_000;
 const BEAT_MS = 3_000;
+/** A revoked key or passkey is told to everybody within this time. */
+const LISTS_MS = 1_000;
 
 /** SECURITY: receipts and checkpoints under keys that the root does not vouch for would be refused by every host. */
-function checkRoster(roster: Roster, identity: Identity, logIdentity: Identity): void {
+function checkRoster(roster: KnownRoster, identity: Identity, logIdentity: Identity): void {
   for (const [role, held] of [
     ['audit', identity],
     ['log', logIdentity],
   ] as const) {
-    const known = roster.members.some((member) => member.role === role && member.signKey === held.publicKey);
-    if (!known)
+    if (!roster.isKey(role, held.publicKey))
       throw new FaultError(`the roster does not hold the \`${role}\` key of this service; sign a new roster`, {
         code: ERROR_CODES.auditNotInRoster,
       });
@@ -196,6 +199,17 @@ async function openLog(
   return { sequencer, payloads, lease, reader, checkpointOf, storeCheckpoint, close };
 }
 
+/** Publishes what the root signs within a second of its record. */
+function followLists(lists: SignedLists, nats: NatsConnection, logger: Logger): NodeJS.Timeout {
+  lists.publish(nats);
+  return setInterval(() => {
+    lists.refresh().then(
+      () => lists.publish(nats),
+      (error: unknown) => logger.warn({ err: error }, 'roster and approver list are not read yet'),
+    );
+  }, LISTS_MS);
+}
+
 /**
  * Starts the audit service: migrations, lease, take-over, entry 0, checkpoint, and only then serves; until it has the lease it
  * stands by. Crash-only: a database fault ends the process, because a commit of unknown outcome must be read back by a fresh one.
@@ -211,14 +225,17 @@ export async function startAudit(
   };
   const identity = await loadIdentity(config.identityFile);
   const logIdentity = await loadIdentity(config.logIdentityFile);
-  checkRoster(loadRoster(config.rosterFile, config.rootKey), identity, logIdentity);
+  const roster = knownRoster(config, { now });
   await migrate(config.databaseUrl);
   const log = await openLog(config, { identity, logIdentity }, { now, atStep, stopping, logger, crash });
   if (!log) return { stop: () => Promise.resolve() };
+  const lists = new SignedLists({ reader: log.reader, roster, rootKey: config.rootKey });
+  await lists.refresh();
+  checkRoster(roster, identity, logIdentity);
   await log.storeCheckpoint();
   const nats = await connectNats({
     url: config.natsUrl,
-    seed: identity.seed,
+    seed: () => identity.seed,
     name: 'audit',
     inboxPrefix: inboxPrefix('audit', identity.id),
   });
@@ -226,6 +243,7 @@ export async function startAudit(
   const beat = beatOf(nats, identity, now, () => ({
     checkpoint: checkpointOf(sequencer.head),
     ...frozenFacts(sequencer),
+    ...lists.versions,
   }));
   const evidence = openEvidence({
     url: config.writerUrl ?? config.databaseUrl,
@@ -258,6 +276,7 @@ export async function startAudit(
   const timers = [
     setInterval(() => void log.storeCheckpoint().catch(crash), CHECKPOINT_MS),
     setInterval(beat, BEAT_MS),
+    followLists(lists, nats, logger),
   ];
   server.setServing(true);
   return {

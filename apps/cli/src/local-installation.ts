@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Agent, connectAgent } from '@countersign/agent';
 import { FaultError, type Result } from '@countersign/kernel';
-import { loadIdentity, loadRoster } from '@countersign/service-kit';
+import { liveKeys } from '@countersign/protocol';
+import { knownRoster, loadIdentity, loadRoster } from '@countersign/service-kit';
 import type { Command } from 'commander';
 import { type DataFolder, defaultDataFolder, openDataFolder } from './embedded/data-folder.ts';
 import { readEndpoints } from './embedded/endpoints.ts';
@@ -36,7 +37,7 @@ export function localGateway(command: Command, token: TokenName): GatewayClient 
 export async function localAgent(command: Command, identityFile?: string): Promise<Agent> {
   const data = opened(command);
   const { natsUrl, rootKey } = readEndpoints(data);
-  const roster = loadRoster(path.join(data.private, 'roster.bin'), rootKey);
+  const roster = knownRoster({ rosterFile: path.join(data.private, 'roster.bin'), rootKey });
   const identity = await loadIdentity(identityFile ?? path.join(data.keys, 'agent-sample.json'));
   return connectAgent({ natsUrl, identity, roster });
 }
@@ -45,7 +46,7 @@ export async function localAgent(command: Command, identityFile?: string): Promi
 export function localLogKey(command: Command): { readonly publicKey: string; readonly name: string } {
   const data = opened(command);
   const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
-  const log = roster.members.find(({ role }) => role === 'log');
+  const [log] = liveKeys(roster, 'log', Date.now());
   if (!log) throw new RefusedError('the roster has no `log` key', 'countersign.cli.no_log_key');
   const { logName } = JSON.parse(readFileSync(path.join(data.config, 'audit.json'), 'utf8')) as { logName: string };
   return { publicKey: log.signKey, name: logName };
@@ -56,7 +57,7 @@ export function localAuditKey(command: Command, namedLogKey: string | undefined)
   if (namedLogKey !== undefined) return undefined;
   const data = opened(command);
   const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
-  return roster.members.find(({ role }) => role === 'audit')?.signKey;
+  return liveKeys(roster, 'audit', Date.now())[0]?.signKey;
 }
 
 /** The value of a gateway answer; a refusal ends the command. */

@@ -10,6 +10,7 @@ import { addEnrollCommands } from './commands/enroll.ts';
 import { addFreezeCommand } from './commands/freeze.ts';
 import { addGrantsCommand } from './commands/grants.ts';
 import { addGuardianCommand } from './commands/guardian.ts';
+import { addKeysCommand } from './commands/keys.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addProcessesCommand } from './commands/processes.ts';
@@ -48,6 +49,7 @@ function program(): Command {
     addTokensCommand,
     addEnrollCommands,
     addApproversCommand,
+    addKeysCommand,
     addNotificationsCommand,
     addPolicyCommand,
   ]) {

@@ -4,6 +4,7 @@ import type { Logger, NatsConnection } from '@countersign/service-kit';
 import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { Access } from './access/access.ts';
 import type { Queues } from './access/principal.ts';
+import type { Rosters } from './access/rosters.ts';
 import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { LiveOutput } from './broker/live-output.ts';
@@ -24,6 +25,7 @@ import type { TurnLeases } from './sessions/turn-leases.ts';
 export type Gateway = {
   readonly audit: AuditLog;
   readonly metrics: Metrics;
+  readonly rosters: Rosters;
   readonly members: Members;
   readonly sessions: Sessions;
   readonly hosts: Hosts;

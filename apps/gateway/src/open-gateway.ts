@@ -1,7 +1,8 @@
 import { type AtStep, passEachStep } from '@countersign/kernel';
-import { GuardianClient, rosterKey } from '@countersign/protocol';
-import { connectNats, grpcClient, inboxPrefix, type Logger, loadIdentity, loadRoster } from '@countersign/service-kit';
+import { GuardianClient } from '@countersign/protocol';
+import { connectNats, grpcClient, inboxPrefix, knownRoster, type Logger, loadIdentity } from '@countersign/service-kit';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { Rosters } from './access/rosters.ts';
 import { followBroker } from './broker/follow-broker.ts';
 import { followOutput } from './broker/follow-output.ts';
 import { GatewayBus } from './broker/gateway-bus.ts';
@@ -35,10 +36,10 @@ export async function openGateway(
   const policy = new PolicyDesk(config.policyFile === undefined ? config.policy : readPolicyFile(config.policyFile));
   const identity = await loadIdentity(config.identityFile);
   const control = await loadIdentity(config.controlIdentityFile);
-  const roster = loadRoster(config.rosterFile, config.rootKey);
+  const known = knownRoster(config, { now });
   const connection = await connectNats({
     url: config.natsUrl,
-    seed: identity.seed,
+    seed: () => identity.seed,
     name: 'gateway',
     inboxPrefix: inboxPrefix('gateway', identity.id),
   });
@@ -51,14 +52,16 @@ export async function openGateway(
     'Requests to the audit service, appends on the kept stream included',
   );
   const audit = new AuditLog(config.auditAddress, count);
+  const rosters = new Rosters({ known, audit, rootKey: config.rootKey, now });
+  rosters.follow(connection);
+  await rosters.open();
   const members = new Members(audit);
   await members.refresh();
   for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
   const hosts = new Hosts(members);
   const freeze = new FreezeWatch();
-  followBroker(connection, hosts, freeze, { auditKey: rosterKey(roster, 'audit').signKey, now });
-  const gateways = new Set(roster.members.filter(({ role }) => role === 'gateway').map(({ signKey }) => signKey));
-  const common = { audit, identity, isGateway: (key: string) => gateways.has(key), now, logger };
+  followBroker(connection, hosts, freeze, { isAudit: (key) => known.isKey('audit', key), now });
+  const common = { audit, identity, isGateway: (key: string) => known.isKey('gateway', key), now, logger };
   const bus = new GatewayBus({ ...common, connection });
   const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
   await grants.open(await bus.othersRun());
@@ -68,6 +71,7 @@ export async function openGateway(
     ...people,
     audit,
     metrics,
+    rosters,
     members,
     hosts,
     grants,

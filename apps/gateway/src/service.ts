@@ -16,6 +16,7 @@ import { readPolicyFile, watchPolicyFile } from './policy/policy-file.ts';
 import { adoptConfigured, refreshPolicy } from './policy/publish-policy.ts';
 
 const CONFIRM_MS = 1_000;
+const MEMBERS_MS = 2_000;
 const SWEEP_MS = 5_000;
 const CALLS_AT_ONCE = 64;
 
@@ -71,6 +72,17 @@ function startLeases(gateway: Gateway): NodeJS.Timeout {
   return setInterval(() => void gateway.turns.endLapsed(gateway).catch(failed), CONFIRM_MS);
 }
 
+/** Reads enrolments again, so that keys that were rotated or revoked elsewhere are known within two seconds. */
+function followMembers(gateway: Gateway): NodeJS.Timeout {
+  const refresh = () => {
+    gateway.members
+      .refresh()
+      .catch((error: unknown) => gateway.logger.warn({ err: error }, 'members are not read yet'));
+  };
+  gateway.broker.bus.on('members', refresh);
+  return setInterval(refresh, MEMBERS_MS);
+}
+
 /** Records the hosts' confirmations of freezes as they come. */
 function startConfirming(gateway: Gateway): NodeJS.Timeout {
   return setInterval(() => {
@@ -103,6 +115,7 @@ export async function startGateway(
     loop(STREAMS.calls, consumers.gatewayCalls, (subject, bytes) => takeMessage(gateway, subject, bytes)),
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
+  const members = followMembers(gateway);
   gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
   const feed = await startDeskFeed({ ...gateway, ...gateway.broker }, gateway.hub);
   const unwatch = await followPolicy(gateway, config);
@@ -121,6 +134,7 @@ export async function startGateway(
       await Promise.all(loops.map((running) => running.stop()));
       unwatch();
       feed.stop();
+      clearInterval(members);
       clearInterval(leases);
       clearInterval(confirming);
       await sweep.stop();

@@ -21,6 +21,8 @@ export type HeartbeatOptions = {
   readonly freezeEpoch: () => bigint;
   /** Order classes that need passkeys; -1 without a pins file. */
   readonly pinnedClasses: () => number;
+  /** Version of the roster that this host keeps to. */
+  readonly rosterVersion: () => number;
   /** Why nothing may start; empty when the host is ready. */
   readonly unready: () => string;
 };
@@ -48,6 +50,7 @@ export function startHeartbeat(options: HeartbeatOptions): () => void {
       atMs: BigInt(nowMs),
       freezeEpoch: options.freezeEpoch(),
       pinnedClasses: options.pinnedClasses(),
+      rosterVersion: options.rosterVersion(),
     }).finish();
     sequence += 1n;
     connection.publish(

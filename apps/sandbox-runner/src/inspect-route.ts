@@ -30,7 +30,7 @@ const TAIL_LINES = 100;
 export type InspectOptions = {
   readonly host: string;
   readonly identity: Identity;
-  readonly controlSealKey: string;
+  readonly controlSealKey: () => string;
   readonly isGateway: (issuer: string) => boolean;
   readonly tools: HostTools;
   readonly masks: readonly string[];
@@ -84,7 +84,7 @@ async function replyTo(options: InspectOptions, request: InspectRequest): Promis
   const { paths, diff } = inspected.value;
   const seal = diff && !request.pathsOnly;
   const sealedDiff = seal
-    ? await sealTo(options.controlSealKey, new TextEncoder().encode(diff), callId)
+    ? await sealTo(options.controlSealKey(), new TextEncoder().encode(diff), callId)
     : new Uint8Array();
   return InspectReply.fromPartial({ callId, nonce, paths: [...paths], sealedDiff });
 }

@@ -1,12 +1,12 @@
 import { homedir } from 'node:os';
 import type { AtStep, Clock } from '@countersign/kernel';
-import { type Identity, type Roster, rosterKey, subjects } from '@countersign/protocol';
+import { type Identity, type KnownRoster, subjects } from '@countersign/protocol';
 import {
   connectNats,
   inboxPrefix,
+  knownRoster,
   type Logger,
   loadIdentity,
-  loadRoster,
   type NatsConnection,
   type RunningService,
 } from '@countersign/service-kit';
@@ -46,18 +46,21 @@ export type RunnerDependencies = {
 
 type Keys = {
   readonly identity: Identity;
-  readonly auditKey: string;
-  readonly controlSealKey: string;
+  readonly roster: KnownRoster;
+  readonly isAudit: (issuer: string) => boolean;
+  readonly controlSealKey: () => string;
   readonly isGateway: (issuer: string) => boolean;
 };
 
-function keysOf(config: RunnerConfig, identity: Identity, roster: Roster): Keys {
-  const gateways = new Set(roster.members.filter(({ role }) => role === 'gateway').map(({ signKey }) => signKey));
+function keysOf(config: RunnerConfig, identity: Identity, clock: Clock): Keys {
+  const roster = knownRoster(config, { now: () => clock.now(), keptFile: `${config.journalFile}.roster` });
+  const { auditKey } = config;
   return {
     identity,
-    auditKey: config.auditKey ?? rosterKey(roster, 'audit').signKey,
-    controlSealKey: rosterKey(roster, 'control').sealKey,
-    isGateway: (issuer) => gateways.has(issuer),
+    roster,
+    isAudit: (issuer) => (auditKey === undefined ? roster.isKey('audit', issuer) : issuer === auditKey),
+    controlSealKey: () => roster.key('control').sealKey,
+    isGateway: (issuer) => roster.isKey('gateway', issuer),
   };
 }
 
@@ -78,13 +81,14 @@ function listen(
 type Parts = Keys & RunnerDependencies & { config: RunnerConfig; connection: NatsConnection; journal: Journal };
 
 function buildParts(parts: Parts) {
-  const { config, connection, journal, clock, logger, tools, auditKey } = parts;
+  const { config, connection, journal, clock, logger, tools, isAudit, roster } = parts;
   const { host, masks, maxRunning, maxBackground } = config;
   const link = new BrokerLink(connection);
-  const beats = new BeatWatch(auditKey, clock);
+  const beats = new BeatWatch(isAudit, clock);
   const approvers = new KnownApprovers(`${config.journalFile}.approvers`, config.rootKey);
   const pinOwners = parts.pinOwners ?? [];
-  const gate = new AssertionGate({ pinsFile: config.pinsFile, pinOwners, approvers, clock });
+  const approversVersion = () => beats.current()?.approversVersion ?? 0;
+  const gate = new AssertionGate({ pinsFile: config.pinsFile, pinOwners, approvers, approversVersion, clock });
   const readiness = new Readiness({
     tools,
     beats,
@@ -105,16 +109,20 @@ function buildParts(parts: Parts) {
     hooks: new Hooks(config.hooks, logger),
     output: new OutputPublisher({ ...parts, link, host }),
     unready: () => readiness.reason(),
+    rosterVersion: () => roster.version,
     unproven: (order) => gate.refusal(order),
     outcomeReady: (orderId) => outbox.add(orderId),
     progress: (orderId, outcome) => outbox.addProgress(orderId, outcome),
   });
   const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
-  return { link, beats, readiness, gate, outbox, runner, loop, processes };
+  return { link, beats, readiness, approvers, gate, outbox, runner, loop, processes };
 }
 
-function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnType<typeof buildParts>): void {
-  const { config, connection, logger } = parts;
+function listenToAll(
+  parts: Parts,
+  { beats, approvers, runner, outbox, processes }: ReturnType<typeof buildParts>,
+): void {
+  const { config, connection, logger, roster } = parts;
   const { host, masks, maxBackground } = config;
   const { orders } = runner;
   const freeze = (epoch: bigint, scopes: readonly string[]) => beats.hold(epoch, scopes);
@@ -133,6 +141,9 @@ function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnT
     const beat = beats.take(data) ? beats.current() : undefined;
     if (beat) orders.keepTo(beat);
   });
+  // Whoever sends these, only the root's signature makes them count.
+  listen(connection, subjects.roster(), ({ data }) => roster.take(data));
+  listen(connection, subjects.approvers(), ({ data }) => approvers.take(data));
   listen(connection, subjects.control(host), ({ data, subject }) => control(data, subject));
   listen(connection, subjects.inspect(host), ({ data, subject, respond }) => {
     inspect(data, subject).then(
@@ -149,12 +160,12 @@ function listenToAll(parts: Parts, { beats, runner, outbox, processes }: ReturnT
 export async function startRunner(config: RunnerConfig, dependencies: RunnerDependencies): Promise<RunningService> {
   const { clock, tools } = dependencies;
   const identity = await loadIdentity(config.identityFile);
-  const keys = keysOf(config, identity, loadRoster(config.rosterFile, config.rootKey));
+  const keys = keysOf(config, identity, clock);
   const journal = await openJournal(config.journalFile, clock);
   const prefix = inboxPrefix(identity.role, identity.id);
   const connection = await connectNats({
     url: config.natsUrl,
-    seed: identity.seed,
+    seed: () => identity.seed,
     name: `runner ${config.host}`,
     inboxPrefix: prefix,
   }).catch(async (error: unknown) => {
@@ -180,6 +191,7 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
     unready: () => readiness.reason(),
     freezeEpoch: () => beats.freezeEpoch(),
     pinnedClasses: () => gate.classes(),
+    rosterVersion: () => keys.roster.version,
   });
   loop.start();
   return {

@@ -1,5 +1,5 @@
 import type { Result } from '@countersign/kernel';
-import type { Identity, Roster } from '@countersign/protocol';
+import type { Identity, KnownRoster } from '@countersign/protocol';
 import { connect, nkeyAuthenticator } from '@nats-io/transport-node';
 import { type CallRequest, type SubmittedCall, submitCall } from './call.ts';
 import { createLink } from './link.ts';
@@ -19,14 +19,18 @@ export type Agent = {
   readonly close: () => Promise<void>;
 };
 
-/** Connects as `identity`. `roster` must have been verified with the pinned root key. Rejects when the broker refuses. */
-export async function connectAgent(options: { natsUrl: string; identity: Identity; roster: Roster }): Promise<Agent> {
+/** Connects as `identity` and follows `roster`, which holds the pinned root key. Rejects when the broker refuses. */
+export async function connectAgent(options: {
+  natsUrl: string;
+  identity: Identity;
+  roster: KnownRoster;
+}): Promise<Agent> {
   const { identity } = options;
   const connection = await connect({
     servers: options.natsUrl,
     name: `agent:${identity.id}`,
     inboxPrefix: `_INBOX_agent_${identity.id}`,
-    authenticator: nkeyAuthenticator(new TextEncoder().encode(identity.seed)),
+    authenticator: nkeyAuthenticator(() => new TextEncoder().encode(identity.seed)),
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     ignoreAuthErrorAbort: true,

@@ -2,9 +2,8 @@ import {
   CallEvent,
   EnvelopeKind,
   type Identity,
+  type KnownRoster,
   openEnvelope,
-  type Roster,
-  rosterKey,
   signEnvelope,
   subjects,
 } from '@countersign/protocol';
@@ -34,8 +33,8 @@ export type Link = {
  * Verifies one delivered event. SECURITY: only a gateway key of the roster, signed for the subject that delivered it.
  * Undefined for anything else.
  */
-function verifiedEvent(message: Msg, roster: Roster): CallEvent | undefined {
-  const isGateway = (key: string) => roster.members.some(({ role, signKey }) => role === 'gateway' && signKey === key);
+function verifiedEvent(message: Msg, roster: KnownRoster): CallEvent | undefined {
+  const isGateway = (key: string) => roster.isKey('gateway', key);
   const expected = { kind: EnvelopeKind.EVENT, subject: message.subject, issuer: isGateway, nowMs: Date.now() };
   const opened = openEnvelope(message.data, expected);
   if (!opened.ok) return undefined;
@@ -47,7 +46,7 @@ function verifiedEvent(message: Msg, roster: Roster): CallEvent | undefined {
 }
 
 /** Subscribes to the agent's own events on `connection`. */
-export function createLink(connection: NatsConnection, identity: Identity, roster: Roster): Link {
+export function createLink(connection: NatsConnection, identity: Identity, roster: KnownRoster): Link {
   const followers = new Set<Follower>();
   const eventSubject = subjects.event(identity.id, 'any').replace(/any$/, '>');
   connection.subscribe(eventSubject, {
@@ -57,13 +56,20 @@ export function createLink(connection: NatsConnection, identity: Identity, roste
       for (const follower of [...followers]) if (follower.matches(event)) follower.onEvent(event);
     },
   });
+  connection.subscribe(subjects.roster(), {
+    callback: (error, message) => {
+      if (!error) roster.take(message.data);
+    },
+  });
   connection.closed().then((error) => {
     const reason = error ?? new Error('connection to the control plane is closed');
     for (const follower of followers) follower.onClosed(reason);
   });
   return {
     identity,
-    controlSealKey: rosterKey(roster, 'control').sealKey,
+    get controlSealKey() {
+      return roster.key('control').sealKey;
+    },
     callSubject: subjects.call(identity.id),
     cancelSubject: subjects.cancel(identity.id),
     sign: (kind, subject, body, sequence = 0n) =>

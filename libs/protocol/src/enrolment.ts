@@ -42,3 +42,28 @@ export const proveEnrolment = (identity: Identity, facts: EnrolmentFacts): Uint8
 
 export const verifyEnrolment = (facts: EnrolmentFacts, proof: Uint8Array): boolean =>
   verifySignature(facts.signKey, provenBytes(facts), proof);
+
+/** What a member signs to replace its own keys. */
+export type RotationFacts = {
+  readonly role: string;
+  readonly id: string;
+  /** The newest public key of the member. */
+  readonly oldKey: string;
+  readonly signKey: string;
+  readonly sealKey: string;
+};
+
+const rotationBytes = ({ role, id, oldKey, signKey, sealKey }: RotationFacts): Uint8Array =>
+  lengthPrefixed('countersign/rotate/v1', [role, id, oldKey, signKey, sealKey]);
+
+/** Signs a rotation, once with the present key and once with the new one. */
+export const signRotation = (identity: Identity, facts: RotationFacts): Uint8Array =>
+  identity.sign(rotationBytes(facts));
+
+/** True when the present key agrees (`consent`) and the new key is held by the sender (`proof`). */
+export const verifyRotation = (
+  facts: RotationFacts,
+  { consent, proof }: { readonly consent: Uint8Array; readonly proof: Uint8Array },
+): boolean =>
+  verifySignature(facts.oldKey, rotationBytes(facts), consent) &&
+  verifySignature(facts.signKey, rotationBytes(facts), proof);

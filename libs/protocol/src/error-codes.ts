@@ -11,6 +11,7 @@ export const ERROR_CODES = {
   unauthenticated: 'countersign.gateway.unauthenticated',
   forbidden: 'countersign.gateway.forbidden',
   passkeyRefused: 'countersign.gateway.passkey_refused',
+  keysRefused: 'countersign.gateway.keys_refused',
   signInFailed: 'countersign.gateway.sign_in_failed',
   identityProvider: 'countersign.gateway.identity_provider',
   signInAgain: 'countersign.gateway.sign_in_again',

@@ -14,6 +14,8 @@ export type IdentityFile = {
   /** X25519, base64url, 32 bytes. */
   readonly sealPrivateKey: string;
   readonly sealPublicKey: string;
+  /** Private keys of before or after a rotation: they open what is sealed to them and sign nothing. */
+  readonly alsoOpens?: readonly string[];
 };
 
 /** Keys of one member, ready for use. */
@@ -109,6 +111,12 @@ export async function createIdentity(role: string, id: string): Promise<Identity
   };
 }
 
+async function openWithAny(keys: readonly string[], sealed: Uint8Array, aad: string): Promise<Uint8Array> {
+  const [key = '', ...others] = keys;
+  const opened = openSealed(key, sealed, aad);
+  return others.length === 0 ? opened : opened.catch(() => openWithAny(others, sealed, aad));
+}
+
 /** Loads keys. Throws when the seed is not a user seed or does not belong to the public key. */
 export async function openIdentity(file: IdentityFile): Promise<Identity> {
   const pair = fromSeed(new TextEncoder().encode(file.seed));
@@ -123,6 +131,6 @@ export async function openIdentity(file: IdentityFile): Promise<Identity> {
     sealPublicKey: file.sealPublicKey,
     seed: file.seed,
     sign: (data) => new Uint8Array(sign(null, data, key)),
-    open: (sealed, aad) => openSealed(file.sealPrivateKey, sealed, aad),
+    open: (sealed, aad) => openWithAny([file.sealPrivateKey, ...(file.alsoOpens ?? [])], sealed, aad),
   };
 }

@@ -13,8 +13,11 @@ export {
   type Invitation,
   parseInvitation,
   proveEnrolment,
+  type RotationFacts,
   rootFingerprint,
+  signRotation,
   verifyEnrolment,
+  verifyRotation,
 } from './enrolment.ts';
 export {
   type EnvelopeError,
@@ -134,6 +137,7 @@ export {
   rawPublicKey,
   verifySignature,
 } from './identity.ts';
+export { KnownRoster, type KnownRosterOptions } from './known-roster.ts';
 export { type OrderTerms, termsDigest } from './order-terms.ts';
 export {
   type ApprovalStatement,
@@ -143,7 +147,7 @@ export {
   verifyAssertion,
 } from './passkey.ts';
 export { signReceipt, verifyReceipt } from './receipt.ts';
-export { openRoster, type Roster, type RosterMember, rosterKey, signRoster } from './roster.ts';
+export { liveKeys, openRoster, type Roster, type RosterMember, rosterKey, rosterSchema, signRoster } from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';
 export { consumers, STREAMS, subjects } from './subjects.ts';
 export { changesFile, namesPath, normaliseTool, runsCommand, type ToolName, toolSchema } from './tools.ts';

@@ -9,8 +9,12 @@ const memberSchema = z.strictObject({
   id: z.string().min(1).max(64),
   signKey: z.string().length(56),
   sealKey: z.string().min(43).max(44),
+  /** End of the overlap after a rotation, Unix time in milliseconds; nothing that the key signs counts from then on. */
+  untilMs: z.int().min(1).optional(),
+  /** The key was taken by somebody else or is not needed any more: nothing that it signs counts, whatever its date. */
+  revoked: z.literal(true).optional(),
 });
-const rosterSchema = z.strictObject({
+export const rosterSchema = z.strictObject({
   version: z.int().min(1),
   members: z.array(memberSchema).min(1).max(256),
 });
@@ -47,9 +51,19 @@ export function openRoster(
   }
 }
 
-/** The first member of `role`. Throws when the roster has none. */
-export function rosterKey(roster: Roster, role: RosterMember['role']): RosterMember {
-  const member = roster.members.find((candidate) => candidate.role === role);
+/** True while the root vouches for a key. */
+const isLive = ({ untilMs, revoked }: RosterMember, nowMs: number): boolean =>
+  revoked !== true && (untilMs === undefined || nowMs < untilMs);
+
+/** Keys of `role` that count at `nowMs`, the newest of a rotation before the one that it replaces. */
+export const liveKeys = (roster: Roster, role: RosterMember['role'], nowMs: number): RosterMember[] =>
+  roster.members
+    .filter((member) => member.role === role && isLive(member, nowMs))
+    .sort((a, b) => Number(a.untilMs !== undefined) - Number(b.untilMs !== undefined));
+
+/** The newest key of `role` that counts. Throws when the roster has none. */
+export function rosterKey(roster: Roster, role: RosterMember['role'], nowMs: number = Date.now()): RosterMember {
+  const [member] = liveKeys(roster, role, nowMs);
   if (!member) throw new TypeError(`roster version ${roster.version} has no \`${role}\` key`);
   return member;
 }

@@ -19,6 +19,10 @@ export const subjects = {
   output: (host: string, call: string) => `cs.v1.output.${token(host)}.${token(call)}`,
   heartbeat: (host: string) => `cs.v1.heartbeat.${token(host)}`,
   beat: () => 'cs.v1.checkpoint',
+  /** The roster in force, as the root signed it. */
+  roster: () => 'cs.v1.roster',
+  /** The approver list in force, as the root signed it. */
+  approvers: () => 'cs.v1.approvers',
   /** Notices that wait for a channel; `*` for all channels. */
   notice: (channel: string) => `cs.v1.notice.${channel === '*' ? channel : token(channel)}`,
   /** Notices that were given up. */

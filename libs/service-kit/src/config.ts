@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
-import { type Identity, type IdentityFile, openIdentity, openRoster, type Roster } from '@countersign/protocol';
+import { type Identity, KnownRoster, openRoster, type Roster } from '@countersign/protocol';
 import { z } from 'zod';
+import { followIdentity } from './follow-identity.ts';
 
 /** The one environment variable that a service reads: the path of its JSON configuration. */
 export const CONFIG_VARIABLE = 'COUNTERSIGN_CONFIG';
@@ -34,10 +35,10 @@ export function loadConfig<Schema extends z.ZodType>(schema: Schema, environment
   throw misconfigured(`configuration \`${file}\` is not valid: ${fields}`);
 }
 
-/** Opens the identity kept in `file`. Rejects with a FaultError when the file cannot be read. */
+/** Opens the identity kept in `file` and follows its rotation. Rejects with a FaultError when the file cannot be read. */
 export async function loadIdentity(file: string): Promise<Identity> {
   try {
-    return await openIdentity(JSON.parse(readFileSync(file, 'utf8')) as IdentityFile);
+    return await followIdentity(file);
   } catch {
     throw misconfigured(`cannot open the identity in \`${file}\``);
   }
@@ -48,4 +49,35 @@ export function loadRoster(file: string, rootKey: string): Roster {
   const opened = openRoster(readFileSync(file), rootKey);
   if (opened.ok) return opened.value;
   throw misconfigured(`roster \`${file}\` is refused: ${opened.error.message}`);
+}
+
+function keepWhole(file: string, bytes: Uint8Array): void {
+  const next = `${file}.new`;
+  const descriptor = openSync(next, 'w', 0o600);
+  try {
+    for (let written = 0; written < bytes.length; ) written += writeSync(descriptor, bytes, written);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+  renameSync(next, file);
+}
+
+/**
+ * The roster that a service begins with, and follows from then on. Throws a FaultError when a file does not verify: a service
+ * that lost what it knew must not begin anew in silence.
+ * @param keptFile where newer rosters are kept, mode 0600; absent: in memory only.
+ */
+export function knownRoster(
+  { rosterFile, rootKey }: { rosterFile: string; rootKey: string },
+  { now = Date.now, keptFile }: { now?: () => number; keptFile?: string } = {},
+): KnownRoster {
+  loadRoster(rosterFile, rootKey);
+  const keep = keptFile === undefined ? {} : { keep: (signed: Uint8Array) => keepWhole(keptFile, signed) };
+  const roster = new KnownRoster(readFileSync(rosterFile), { rootKey, now, ...keep });
+  if (keptFile !== undefined && existsSync(keptFile)) {
+    loadRoster(keptFile, rootKey);
+    roster.take(readFileSync(keptFile));
+  }
+  return roster;
 }

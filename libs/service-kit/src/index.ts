@@ -1,4 +1,5 @@
-export { CONFIG_VARIABLE, commonConfigSchema, loadConfig, loadIdentity, loadRoster } from './config.ts';
+export { CONFIG_VARIABLE, commonConfigSchema, knownRoster, loadConfig, loadIdentity, loadRoster } from './config.ts';
+export { followIdentity } from './follow-identity.ts';
 export {
   type GrpcClientConstructor,
   type GrpcServer,

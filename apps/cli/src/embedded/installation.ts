@@ -3,7 +3,7 @@ import path from 'node:path';
 import { isServing } from '@countersign/service-kit';
 import { freePort } from '@countersign/service-kit/embedded';
 import { type GatewayClient, gatewayClient } from '../gateway-client.ts';
-import { followMembers } from './broker-users.ts';
+import { type BrokerAccounts, followMembers, nameOf } from './broker-users.ts';
 import { type Ports, type ServiceName, writeServiceConfigs } from './config-files.ts';
 import { type DataFolder, installationPath, openDataFolder } from './data-folder.ts';
 import { type Endpoints, writeEndpoints } from './endpoints.ts';
@@ -57,7 +57,7 @@ async function choosePorts(): Promise<Ports> {
 }
 
 /** Writes the broker's configuration: our own services, this host, the sample agent, and whoever joined. */
-function writeBrokerConfig(data: DataFolder, keys: Keys, port: number, joined: readonly NatsUser[]): string {
+function writeBrokerConfig(data: DataFolder, keys: Keys, port: number, joined: BrokerAccounts): string {
   const file = path.join(data.config, 'nats.conf');
   const { gateway, 'gateway-2': second, audit, 'host-local': host, 'agent-sample': agent } = keys.identities;
   const own: NatsUser[] = [
@@ -67,14 +67,14 @@ function writeBrokerConfig(data: DataFolder, keys: Keys, port: number, joined: r
     { role: 'host', id: host.id, publicKey: host.publicKey },
     { role: 'agent', id: agent.id, publicKey: agent.publicKey },
   ];
-  const names = new Set(joined.map(({ role, id }) => `${role}.${id}`));
-  const users = [...own.filter(({ role, id }) => !names.has(`${role}.${id}`)), ...joined];
+  // What the record says of a name takes the place of this folder's own keys.
+  const users = [...own.filter((user) => !joined.names.has(nameOf(user))), ...joined.users];
   writePrivateFile(file, natsServerConfig(users, { port, storeDir: path.join(data.private, 'jetstream') }));
   return file;
 }
 
 function natsSpec(data: DataFolder, keys: Keys, port: number): ServiceSpec {
-  const file = writeBrokerConfig(data, keys, port, []);
+  const file = writeBrokerConfig(data, keys, port, { users: [], names: new Set() });
   return {
     name: 'nats-server',
     command: 'nats-server',
@@ -153,8 +153,8 @@ async function startServices(
     await supervisor.start(spec);
     say(`${spec.name}: started (${Date.now() - before} ms)`);
   }
-  const unfollow = followMembers(client('local-operator'), (users) => {
-    writeBrokerConfig(data, keys, ports.nats, users);
+  const unfollow = followMembers(client('local-operator'), (accounts) => {
+    writeBrokerConfig(data, keys, ports.nats, accounts);
     supervisor.signal('nats-server', 'SIGHUP');
   });
   const endpoints = { http, natsUrl: `nats://127.0.0.1:${ports.nats}`, rootKey: keys.identities.root.publicKey };

@@ -79,12 +79,13 @@ function makeTokens(data: DataFolder): TokenHash[] {
   return TOKENS.map(({ name, role }) => ({ name, role, sha256: hash(name) }));
 }
 
-/** Signs a roster of the next version unless the present one has exactly these members. */
-async function signWhatIsNew(file: string, root: Identity, members: RosterMember[]): Promise<void> {
+/** Signs a roster of the next version when the present one lacks one of these members. What it says of other keys stays. */
+function signWhatIsNew(file: string, root: Identity, members: RosterMember[]): void {
   const present = existsSync(file) ? openRoster(readFileSync(file), root.publicKey) : undefined;
-  if (present?.ok && JSON.stringify(present.value.members) === JSON.stringify(members)) return;
-  const version = present?.ok ? present.value.version + 1 : 1;
-  writePrivateFile(file, signRoster(root, { version, members }));
+  const { version, members: known } = present?.ok ? present.value : { version: 0, members: [] };
+  const lacking = members.filter(({ signKey }) => !known.some((member) => member.signKey === signKey));
+  if (lacking.length > 0)
+    writePrivateFile(file, signRoster(root, { version: version + 1, members: [...known, ...lacking] }));
 }
 
 /** Makes the keys that are missing and signs the roster with the root key. Keys that exist are kept. */
@@ -98,6 +99,6 @@ export async function openKeys(data: DataFolder): Promise<Keys> {
     const { id, publicKey, sealPublicKey } = identities[name];
     return { role: role as RosterMember['role'], id, signKey: publicKey, sealKey: sealPublicKey };
   });
-  await signWhatIsNew(rosterFile, await openIdentity(identities.root), members);
+  signWhatIsNew(rosterFile, await openIdentity(identities.root), members);
   return { identities, identityPath, rosterFile, tokenHashes: makeTokens(data) };
 }

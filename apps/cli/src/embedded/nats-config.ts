@@ -23,7 +23,7 @@ const below = (subject: string): string => subject.replace(/\.any$/, '.>');
 const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
   agent: (id) => ({
     publish: [subjects.call(id), subjects.cancel(id), below(subjects.lease(id, 'any'))],
-    subscribe: [below(subjects.event(id, 'any'))],
+    subscribe: [below(subjects.event(id, 'any')), subjects.roster()],
     answers: false,
   }),
   host: (id) => ({
@@ -36,7 +36,7 @@ const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
       `$JS.API.CONSUMER.INFO.${STREAMS.work}.${consumers.work(id)}`,
       `$JS.ACK.${STREAMS.work}.${consumers.work(id)}.>`,
     ],
-    subscribe: [subjects.inspect(id), subjects.control(id), subjects.beat()],
+    subscribe: [subjects.inspect(id), subjects.control(id), subjects.beat(), subjects.roster(), subjects.approvers()],
     answers: true,
   }),
   gateway: () => ({
@@ -62,10 +62,15 @@ const permissions: Readonly<Record<NatsRole, (id: string) => Permissions>> = {
       subjects.gatewayPing(),
       subjects.gatewayNote(),
       subjects.beat(),
+      subjects.roster(),
     ],
     answers: true,
   }),
-  audit: () => ({ publish: [subjects.beat()], subscribe: ['cs.v1.proof.*'], answers: true }),
+  audit: () => ({
+    publish: [subjects.beat(), subjects.roster(), subjects.approvers()],
+    subscribe: ['cs.v1.proof.*'],
+    answers: true,
+  }),
 };
 
 function userEntry({ role, id, publicKey }: NatsUser): object {

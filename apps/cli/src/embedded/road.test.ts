@@ -20,7 +20,7 @@ import {
   signEnvelope,
   subjects,
 } from '@countersign/protocol';
-import { connectNats, inboxPrefix, loadRoster, type NatsConnection } from '@countersign/service-kit';
+import { connectNats, inboxPrefix, knownRoster, loadRoster, type NatsConnection } from '@countersign/service-kit';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { readRecordings } from '../commands/policy-recordings.ts';
@@ -395,7 +395,7 @@ describe('another agent', () => {
     const file = await createIdentity('agent', 'mallory');
     await enrolWith(endpoints.http, invited.value.text, file);
     hers = await openIdentity(file);
-    const roster = loadRoster(keys.rosterFile, endpoints.rootKey);
+    const roster = knownRoster({ rosterFile: keys.rosterFile, rootKey: endpoints.rootKey });
     const { natsUrl } = endpoints;
     const inbox = inboxPrefix('agent', 'mallory');
     hersRaw = await vi.waitFor(() => connectNats({ url: natsUrl, seed: hers.seed, name: 'raw', inboxPrefix: inbox }), {

@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { type Agent, type CallOutcome, connectAgent, type SubmittedCall } from '@countersign/agent';
-import { openIdentity } from '@countersign/protocol';
-import { loadRoster } from '@countersign/service-kit';
+import { knownRoster, loadIdentity } from '@countersign/service-kit';
 import { accepted } from '../local-installation.ts';
 import { RefusedError } from '../output.ts';
 import type { Installation } from './installation.ts';
@@ -93,8 +92,12 @@ async function runAutoSample(agent: Agent, project: string): Promise<SampleLine>
 
 /** Connects as the sample agent. */
 export async function sampleAgent({ endpoints, keys }: Installation): Promise<Agent> {
-  const identity = await openIdentity(keys.identities['agent-sample']);
-  return connectAgent({ natsUrl: endpoints.natsUrl, identity, roster: loadRoster(keys.rosterFile, endpoints.rootKey) });
+  const identity = await loadIdentity(keys.identityPath('agent-sample'));
+  return connectAgent({
+    natsUrl: endpoints.natsUrl,
+    identity,
+    roster: knownRoster({ rosterFile: keys.rosterFile, rootKey: endpoints.rootKey }),
+  });
 }
 
 /** Runs the sample calls one after the other, then submits the write that waits for a person. */

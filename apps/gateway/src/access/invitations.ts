@@ -18,7 +18,7 @@ import { RecordView } from './record-view.ts';
 const INVITATION = 'invitation';
 
 /** What an operator fixes of a member before it has keys. */
-export const factsSchema = memberSchema.omit({ sign_key: true, seal_key: true });
+export const factsSchema = memberSchema.omit({ sign_key: true, seal_key: true, previous: true, revoked: true });
 export type MemberFacts = z.infer<typeof factsSchema>;
 
 const invitationSchema = z.object({
@@ -94,9 +94,13 @@ export class Invitations {
     const { signKey, sealKey, proof } = keys;
     if (!verifyEnrolment({ invitation: parsed.id, role, id, signKey, sealKey }, proof))
       return refuse('the keys are not proven to be yours');
-    const member = memberSchema.parse({ ...value.member, sign_key: signKey, seal_key: sealKey });
     const key = `${role}:${id}`;
-    const known = (await this.#audit.listDocuments('member', key))[0]?.version ?? 0n;
+    const document = (await this.#audit.listDocuments('member', key))[0];
+    const before = document && memberSchema.safeParse(JSON.parse(new TextDecoder().decode(document.value)));
+    const revoked = before?.data?.revoked ?? [];
+    if (revoked.includes(signKey)) return refuse('this key was revoked; make new keys');
+    const known = document?.version ?? 0n;
+    const member = memberSchema.parse({ ...value.member, sign_key: signKey, seal_key: sealKey, revoked });
     const entry = memberEntry(member, { version: known + 1n, by: value.created_by, nowMs, invitation: parsed.id });
     const reply = await this.#audit.append({
       entries: [entry],

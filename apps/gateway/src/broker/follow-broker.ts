@@ -10,7 +10,7 @@ export function followBroker(
   connection: NatsConnection,
   hosts: Hosts,
   freeze: FreezeWatch,
-  { auditKey, now }: { auditKey: string; now: () => number },
+  { isAudit, now }: { isAudit: (key: string) => boolean; now: () => number },
 ): void {
   let newest = -1n;
   connection.subscribe('cs.v1.heartbeat.*', {
@@ -24,7 +24,7 @@ export function followBroker(
       const opened = openEnvelope(message.data, {
         kind: EnvelopeKind.BEAT,
         subject: message.subject,
-        issuer: auditKey,
+        issuer: isAudit,
         nowMs: now(),
         maxAgeMs: BEAT_VALID_MS,
       });

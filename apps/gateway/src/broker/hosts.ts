@@ -1,11 +1,29 @@
 import { EnvelopeKind, Heartbeat, openEnvelope } from '@countersign/protocol';
-import type { Members } from '../record/members.ts';
+import { isKeyOf, type Members } from '../record/members.ts';
 
 const VALID_MS = 30_000;
 /** A host without a heartbeat for this long is away. */
 const AWAY_MS = 12_000;
 
-export type HostState = { readonly heartbeat: Heartbeat; readonly seenMs: number; readonly sequence: bigint };
+export type HostState = {
+  readonly heartbeat: Heartbeat;
+  readonly seenMs: number;
+  readonly sequence: bigint;
+  readonly issuer: string;
+};
+
+/** A host as a person sees it. */
+export type HostLine = {
+  readonly host: string;
+  readonly ready: boolean;
+  readonly reason: string;
+  readonly backends: string[];
+  readonly running: number;
+  /** Order classes that need passkeys there, -1 without a pins file; null while the host is away. */
+  readonly pinnedClasses: number | null;
+  /** Version of the roster that it keeps to; null while it is away. */
+  readonly rosterVersion: number | null;
+};
 
 /** Live state of the hosts, from their signed heartbeats. */
 export class Hosts {
@@ -26,13 +44,14 @@ export class Hosts {
     const opened = openEnvelope(bytes, {
       kind: EnvelopeKind.HEARTBEAT,
       subject,
-      issuer: member.sign_key,
+      issuer: isKeyOf(member, nowMs),
       nowMs,
       maxAgeMs: VALID_MS,
     });
     if (!opened.ok || opened.value.sequence <= (this.#states.get(id)?.sequence ?? -1n)) return;
     const heartbeat = Heartbeat.decode(opened.value.body);
-    if (heartbeat.host === id) this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence });
+    if (heartbeat.host === id)
+      this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence, issuer: opened.value.issuer });
   }
 
   /** True when a host keeps to a newer freeze epoch than the one that was recorded for it. */
@@ -53,11 +72,14 @@ export class Hosts {
   /** The newest heartbeat of a host that is not away. */
   present(id: string, nowMs: number): Heartbeat | undefined {
     const state = this.#states.get(id);
-    return state && nowMs - state.seenMs <= AWAY_MS ? state.heartbeat : undefined;
+    const member = this.#members.knownHost(id);
+    // Also when its key was revoked after it spoke.
+    if (!state || !member || !isKeyOf(member, nowMs)(state.issuer)) return undefined;
+    return nowMs - state.seenMs <= AWAY_MS ? state.heartbeat : undefined;
   }
 
   /** Every enrolled host as a person sees it. */
-  list(nowMs: number): { host: string; ready: boolean; reason: string; backends: string[]; running: number }[] {
+  list(nowMs: number): HostLine[] {
     return this.#members.hosts().map(({ id }) => {
       const heartbeat = this.present(id, nowMs);
       return {
@@ -66,6 +88,8 @@ export class Hosts {
         reason: heartbeat ? heartbeat.reason : 'no heartbeat was received',
         backends: heartbeat?.backends ?? [],
         running: heartbeat?.running ?? 0,
+        pinnedClasses: heartbeat?.pinnedClasses ?? null,
+        rosterVersion: heartbeat?.rosterVersion ?? null,
       };
     });
   }

@@ -11,7 +11,7 @@ import {
   subjects,
 } from '@countersign/protocol';
 import type { NatsConnection } from '@countersign/service-kit';
-import type { Member } from '../record/members.ts';
+import { isKeyOf, type Member } from '../record/members.ts';
 
 const TIMEOUT_MS = 5_000;
 const VALID_MS = 30_000;
@@ -69,7 +69,7 @@ export async function inspect(
   const opened = openEnvelope(data, {
     kind: EnvelopeKind.INSPECT_REPLY,
     subject,
-    issuer: host.sign_key,
+    issuer: isKeyOf(host, Date.now()),
     nowMs: Date.now(),
     maxAgeMs: VALID_MS,
   });

@@ -1,6 +1,6 @@
 import { EnvelopeKind, type Identity, OutputChunk, OutputText, openEnvelope } from '@countersign/protocol';
 import type { AuditLog } from '../record/audit-log.ts';
-import type { Members } from '../record/members.ts';
+import { isKeyOf, type Members } from '../record/members.ts';
 
 const VALID_MS = 30_000;
 const MAX_CALLS = 2_000;
@@ -72,7 +72,7 @@ export class LiveOutput {
     const opened = openEnvelope(bytes, {
       kind: EnvelopeKind.OUTPUT,
       subject,
-      issuer: member.sign_key,
+      issuer: isKeyOf(member, this.#parts.now()),
       nowMs: this.#parts.now(),
       maxAgeMs: VALID_MS,
     });

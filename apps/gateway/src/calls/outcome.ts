@@ -4,6 +4,7 @@ import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
+import { isKeyOf } from '../record/members.ts';
 import { announce, announceRecord } from './announce.ts';
 
 /** Entry type of each state that a host may report. */
@@ -124,7 +125,7 @@ export async function takeOutcome(gateway: Gateway, subject: string, bytes: Uint
   const opened = openEnvelope(bytes, {
     kind: EnvelopeKind.OUTCOME,
     subject,
-    issuer: host.sign_key,
+    issuer: isKeyOf(host, gateway.now()),
     nowMs: gateway.now(),
   });
   if (!opened.ok) return gateway.logger.warn({ subject, code: opened.error.code }, 'outcome is refused');

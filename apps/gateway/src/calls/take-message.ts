@@ -2,6 +2,7 @@ import { isSubjectToken } from '@countersign/kernel';
 import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionCommand, SessionOpen } from '@countersign/protocol';
 import { childTraceparent } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
+import { isKeyOf } from '../record/members.ts';
 import { takeSessionCommand } from '../sessions/session-command.ts';
 import { backgroundCall, cancelCall } from './cancel.ts';
 import { followOutput } from './follow-output.ts';
@@ -38,7 +39,7 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
   const member = await gateway.members.find('agent', id);
   if (!member) return drop('unknown_agent');
   const open = (kind: EnvelopeKind) =>
-    openEnvelope(bytes, { kind, subject, issuer: member.sign_key, nowMs: gateway.now() });
+    openEnvelope(bytes, { kind, subject, issuer: isKeyOf(member, gateway.now()), nowMs: gateway.now() });
   if (subject.startsWith('cs.v1.cancel.')) {
     const opened = open(EnvelopeKind.CANCEL);
     if (!opened.ok) return drop(opened.error.code);

@@ -19,15 +19,17 @@ export type Enrolment = {
   readonly invitations: Invitations;
   readonly authenticator: Authenticator;
   readonly rootKey: string;
-  /** The roster as the root signed it. */
-  readonly roster: Uint8Array;
   /** Broker address for hosts and agents. */
   readonly natsUrl: string;
 };
 
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 
-const answerOf = ({ rootKey, roster, natsUrl }: Enrolment, { member }: Joined, found: Inclusion) => ({
+const answerOf = (
+  { rootKey, natsUrl }: Enrolment,
+  { member }: Joined,
+  { found, roster }: { found: Inclusion; roster: Uint8Array },
+) => ({
   role: member.role,
   id: member.id,
   rootKey,
@@ -72,7 +74,7 @@ async function enrol(
       code: ERROR_CODES.auditUnavailable,
       message: 'the record does not show the entry yet',
     });
-  return reply.code(201).send(answerOf(enrolment, joined.value, found));
+  return reply.code(201).send(answerOf(enrolment, joined.value, { found, roster: gateway.rosters.known.signed }));
 }
 
 /** Routes by which hosts and agents join. */

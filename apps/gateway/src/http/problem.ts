@@ -8,6 +8,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   [ERROR_CODES.signInAgain]: 403,
   [ERROR_CODES.signInFailed]: 401,
   [ERROR_CODES.passkeyRefused]: 422,
+  [ERROR_CODES.keysRefused]: 422,
   [ERROR_CODES.identityProvider]: 503,
   [ERROR_CODES.changedMeanwhile]: 409,
   [ERROR_CODES.notFound]: 404,

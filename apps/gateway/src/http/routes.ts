@@ -141,9 +141,10 @@ function changeRoutes(app: Http, gateway: Gateway): void {
   /** Enrols an agent or host; repeating it with the same facts changes nothing. */
   app.post(
     '/v1/members',
-    { config: { access: ACCESS.enrol }, schema: { body: memberSchema } },
+    { config: { access: ACCESS.enrol }, schema: { body: memberSchema.omit({ previous: true, revoked: true }) } },
     async (request, reply) => {
-      const { refused } = await gateway.members.enrol(request.body, principalOf(request).name, gateway.now());
+      const member = memberSchema.parse(request.body);
+      const { refused } = await gateway.members.enrol(member, principalOf(request).name, gateway.now());
       if (refused) return sendProblem(reply, { code: ERROR_CODES.auditUnavailable, message: refused });
       if (request.body.role === 'host') await ensureWorkConsumer(gateway.broker.manager, request.body.id);
       return { id: request.body.id };

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import fastifyCookie from '@fastify/cookie';
@@ -21,6 +20,7 @@ import { addEnrolRoutes } from './enrol-routes.ts';
 import { addEvidenceRoutes } from './evidence-routes.ts';
 import { addGovernanceRoutes } from './governance-routes.ts';
 import type { Http } from './http.ts';
+import { addKeyRoutes } from './key-routes.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes } from './oidc-routes.ts';
 import { collectOpenApi } from './openapi.ts';
@@ -101,11 +101,11 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addPasskeyRoutes(app, gateway);
   const oidc = openOidc(config, access.directory, gateway.now);
   if (oidc) addOidcRoutes(app, oidc, access.signIn);
+  addKeyRoutes(app, gateway);
   addEnrolRoutes(app, gateway, {
     invitations: new Invitations({ audit: gateway.audit, rootKey: config.rootKey, now: gateway.now }),
     authenticator: access.authenticator,
     rootKey: config.rootKey,
-    roster: readFileSync(config.rosterFile),
     natsUrl: config.publicNatsUrl ?? config.natsUrl,
   });
   addDeskContext(app, gateway);

@@ -5,11 +5,13 @@ import { json } from './entries.ts';
 
 const token = z.string().refine(isSubjectToken, 'use 1 to 64 of A-Z a-z 0-9 _ -');
 
+const signKey = z.string().regex(/^U[A-Z2-7]{55}$/);
+
 /** An enrolled agent or host. None of these facts is ever taken from a message. */
 export const memberSchema = z.strictObject({
   role: z.enum(['agent', 'host']),
   id: token,
-  sign_key: z.string().regex(/^U[A-Z2-7]{55}$/),
+  sign_key: signKey,
   seal_key: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
   principal: z.string().min(1).max(128),
   hosts: z.array(token).max(1_000),
@@ -17,9 +19,23 @@ export const memberSchema = z.strictObject({
   tools: z.array(z.string().min(1).max(128)).max(1_000),
   queues: z.array(z.string().min(1).max(64)).max(100),
   task: z.string().max(2_000),
+  /** Keys that were replaced, each until the end of its overlap. */
+  previous: z
+    .array(z.strictObject({ sign_key: signKey, until_ms: z.int().min(1) }))
+    .max(4)
+    .default([]),
+  /** Keys that never count again. */
+  revoked: z.array(signKey).max(64).default([]),
 });
 
 export type Member = z.infer<typeof memberSchema>;
+
+/** True for a key that counts as this member's at `nowMs`; during a rotation the old and the new one do. */
+export const isKeyOf =
+  ({ sign_key, previous, revoked }: Member, nowMs: number) =>
+  (key: string): boolean =>
+    !revoked.includes(key) &&
+    (key === sign_key || previous.some((old) => old.sign_key === key && nowMs < old.until_ms));
 
 /** The entry of a member's enrolment. A later one replaces its keys and facts. */
 export function memberEntry(
@@ -35,6 +51,12 @@ export function memberEntry(
     body: json({ detail }),
   };
 }
+
+/** True when nothing but the history of keys differs. */
+const sameFacts = (left: Member, right: Member): boolean => {
+  const facts = (member: Member) => JSON.stringify({ ...member, previous: [], revoked: [] });
+  return facts(left) === facts(right);
+};
 
 /** Shortest time between two reads for members that are not known. */
 const REFRESH_MS = 200;
@@ -66,6 +88,12 @@ export class Members {
     return this.#known.get(key)?.member;
   }
 
+  /** The member with the version of its document, read now. */
+  async newest(role: Member['role'], id: string): Promise<{ member: Member; version: bigint } | undefined> {
+    await this.refresh();
+    return this.#known.get(`${role}:${id}`);
+  }
+
   /** A known host; undefined when not read yet. */
   knownHost(id: string): Member | undefined {
     return this.#known.get(`host:${id}`)?.member;
@@ -85,14 +113,17 @@ export class Members {
     await this.refresh();
     const key = `${member.role}:${member.id}`;
     const known = this.#known.get(key);
-    if (known && JSON.stringify(known.member) === JSON.stringify(member)) return {};
+    if (known && sameFacts(known.member, member)) return {};
     const version = known?.version ?? 0n;
+    const revoked = known?.member.revoked ?? [];
+    if (revoked.includes(member.sign_key)) return { refused: 'this key was revoked; make new keys' };
+    const value = { ...member, revoked };
     const reply = await this.#audit.append({
       entries: [memberEntry(member, { version: version + 1n, by, nowMs })],
-      documents: [{ kind: 'member', key, value: json(member), expectedVersion: version }],
+      documents: [{ kind: 'member', key, value: json(value), expectedVersion: version }],
     });
     if (reply.refusal) return { refused: reply.refusal.message };
-    this.#known.set(key, { member, version: version + 1n });
+    this.#known.set(key, { member: value, version: version + 1n });
     return {};
   }
 }

@@ -2,6 +2,7 @@ import { isSubjectToken } from '@countersign/kernel';
 import { EnvelopeKind, Lease, openEnvelope } from '@countersign/protocol';
 import { readView } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
+import { isKeyOf } from '../record/members.ts';
 import { cancelCallsOf } from './close-session.ts';
 
 /** A turn that is not renewed for this long has ended; architecture.md. */
@@ -25,7 +26,7 @@ export class TurnLeases {
     const expected = {
       kind: EnvelopeKind.LEASE,
       subject,
-      issuer: member.sign_key,
+      issuer: isKeyOf(member, gateway.now()),
       nowMs: gateway.now(),
       maxAgeMs: LEASE_MS,
     };

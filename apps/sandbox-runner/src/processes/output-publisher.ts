@@ -16,7 +16,7 @@ export type OutputPublisherOptions = {
   readonly connection: NatsConnection;
   readonly link: BrokerLink;
   readonly identity: Identity;
-  readonly controlSealKey: string;
+  readonly controlSealKey: () => string;
   readonly host: string;
   readonly clock: Clock;
 };
@@ -90,7 +90,7 @@ export class OutputPublisher {
       stderr: piece.stderr,
       droppedBytes: BigInt(piece.droppedBytes),
     }).finish();
-    const sealedText = await sealTo(controlSealKey, text, orderId);
+    const sealedText = await sealTo(controlSealKey(), text, orderId);
     const subject = subjects.output(host, callId);
     const body = OutputChunk.encode({ callId, orderId, number: state.number, sealedText }).finish();
     this.sequence += 1n;

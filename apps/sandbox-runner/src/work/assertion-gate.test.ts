@@ -52,11 +52,13 @@ beforeEach(() => {
   writePins(pinned());
 });
 
+const approversInForce = 0;
 const gate = () =>
   new AssertionGate({
     pinsFile,
     pinOwners: [process.getuid?.() ?? 0],
     approvers: new KnownApprovers(listFile, root.publicKey),
+    approversVersion: () => approversInForce,
     clock: { now: () => NOW },
   });
 
@@ -119,6 +121,16 @@ const refusal = (assertions: PasskeyAssertion[], change: OrderChange = {}) =>
 
 test('a pinned order starts with the passkey of one listed person', () => {
   expect(refusal([assertion()])).toBe(undefined);
+});
+
+test('while a newer list of approvers is in force, a pinned order waits and another one starts', () => {
+  approversInForce = 2;
+  expect(refusal([assertion()])).toBe('wait');
+  expect(refusal([assertion()], { list: signApproverList(root, listOf(2)) })).toBe(undefined);
+  writePins({ version: 1, pins: [] });
+  rmSync(listFile, { force: true });
+  expect(refusal([])).toBe(undefined);
+  approversInForce = 0;
 });
 
 test.each<[string, RegExp, () => string | undefined]>([
@@ -305,6 +317,7 @@ describe('pins that are there and not as expected keep the host from being ready
       pinsFile,
       pinOwners: [],
       approvers: new KnownApprovers(listFile, root.publicKey),
+      approversVersion: () => 0,
       clock: { now: () => NOW },
     });
     expect(strict.notReady() === '').toBe(process.getuid?.() === 0);

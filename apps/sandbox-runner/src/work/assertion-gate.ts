@@ -9,6 +9,8 @@ export type AssertionGateOptions = {
   /** Accounts that may own the pins beside root; only tests name any. */
   readonly pinOwners?: readonly number[];
   readonly approvers: KnownApprovers;
+  /** Version of the approver list in force, from the newest beat. */
+  readonly approversVersion: () => number;
   readonly clock: Clock;
 };
 
@@ -32,17 +34,24 @@ export class AssertionGate {
     return pins.ok && pins.value ? pins.value.pins.length : -1;
   }
 
-  /** Why this order may not start; undefined when it may. The pins are read anew for each order. */
+  /**
+   * Why this order may not start; undefined when it may, `wait` while this host lacks the newest list of approvers. The pins are
+   * read anew for each order.
+   */
   refusal({ order, call, executedDigest }: VerifiedOrder): string | undefined {
-    const { approvers, clock } = this.options;
+    const { approvers, approversVersion, clock } = this.options;
     const pins = this.pins();
     if (!pins.ok) return pins.error;
     approvers.take(order.approverList);
+    const list = approvers.current();
+    const people = peopleNeeded(pins.value, order, call.args);
+    // SECURITY: a newer list may have taken the very passkey off that approved this order.
+    if (people > 0 && (list?.version ?? 0) < approversVersion()) return 'wait';
     return assertionRefusal({
       order,
       executedDigest,
-      list: approvers.current(),
-      people: peopleNeeded(pins.value, order, call.args),
+      list,
+      people,
       nowMs: clock.now(),
     });
   }

@@ -10,15 +10,16 @@ const MAX_HELD_SCOPES = 10_000;
 
 /** Keeps the newest beat of audit. An older one, whoever sends it again, changes nothing. */
 export class BeatWatch {
-  private readonly auditKey: string;
+  private readonly isAudit: (key: string) => boolean;
   private readonly clock: Clock;
   private newest: BeatFacts | undefined;
   private offsetMs = 0;
   private epoch = 0n;
   private held: { readonly epoch: bigint; readonly scopes: readonly string[] } | undefined;
 
-  constructor(auditKey: string, clock: Clock) {
-    this.auditKey = auditKey;
+  /** @param isAudit true for a key of the audit service that counts now. */
+  constructor(isAudit: (key: string) => boolean, clock: Clock) {
+    this.isAudit = isAudit;
     this.clock = clock;
   }
 
@@ -28,7 +29,7 @@ export class BeatWatch {
     const opened = openEnvelope(bytes, {
       kind: EnvelopeKind.BEAT,
       subject: subjects.beat(),
-      issuer: this.auditKey,
+      issuer: this.isAudit,
       nowMs,
       maxAgeMs: 3 * MAX_BEAT_AGE_MS,
     });
@@ -46,6 +47,8 @@ export class BeatWatch {
       frozenScopes: beat.frozenScopes,
       revokedOrders: beat.revokedOrders,
       stoppedScopes: beat.stoppedScopes,
+      rosterVersion: beat.rosterVersion,
+      approversVersion: beat.approversVersion,
     };
     this.epoch = beat.freezeEpoch;
     this.offsetMs = nowMs - atMs;

@@ -38,8 +38,11 @@ export type OrderRunnerOptions = {
   readonly host: string;
   readonly identity: Identity;
   /** Key that results are sealed to. */
-  readonly controlSealKey: string;
-  readonly auditKey: string;
+  readonly controlSealKey: () => string;
+  /** True for a key of the audit service that counts now. */
+  readonly isAudit: (key: string) => boolean;
+  /** Version of the roster that this host knows. */
+  readonly rosterVersion: () => number;
   readonly isGateway: (issuer: string) => boolean;
   readonly journal: Journal;
   readonly tools: HostTools;
@@ -160,17 +163,20 @@ export class OrderRunner {
   }
 
   private async judge(order: WorkOrder, envelope: OpenedEnvelope, hold: InHand): Promise<Handling> {
-    const { host, auditKey, journal, beats, clock } = this.options;
+    const { host, isAudit, isGateway, rosterVersion, journal, beats, clock } = this.options;
     this.options.atStep('order.taken');
     const payload = await this.openPayload(order);
     for (;;) {
+      // SECURITY: its key may be revoked while the order waits; a gateway whose key counts sends it again.
+      if (!isGateway(envelope.issuer)) return 'discard';
       const knowsOrder = journal.entry(order.orderId) !== undefined;
       const verified = verifyOrder({
         envelope,
         order,
         payload,
         host,
-        auditKey,
+        isAudit,
+        rosterVersion: rosterVersion(),
         journal: { createdAtMs: journal.createdAtMs, knowsOrder },
         beat: beats.current(),
         nowMs: clock.now(),
@@ -219,6 +225,7 @@ export class OrderRunner {
     const { journal, tools, beats, clock, masks, unready } = this.options;
     const { order } = verified;
     const unproven = this.options.unproven(verified);
+    if (unproven === 'wait') return 'later';
     if (unproven !== undefined) return this.reportUnstarted(order, 'refused', ERROR_CODES.assertionsMissing, unproven);
     const notReady = unready();
     if (notReady) return this.reportUnstarted(order, 'refused', ERROR_CODES.sandboxUnavailable, notReady);
@@ -236,7 +243,7 @@ export class OrderRunner {
     if (hold.abort.signal.aborted) {
       return this.draining ? 'later' : this.reportUnstarted(order, 'withdrawn', '', STOPPED_UNSTARTED);
     }
-    const late = startRefusal(verified, beats.current(), startedAtMs);
+    const late = startRefusal(verified, beats.current(), startedAtMs, this.options.rosterVersion());
     if (late) return late.action === 'wait' ? 'later' : this.refuse(order, late);
     this.options.atStep('order.verified');
     await journal.started({
@@ -305,12 +312,12 @@ export class OrderRunner {
     await journal.backgrounded(order.orderId, hold.backgroundedAtMs);
     const states = statesOf(startedAtMs, hold.backgroundedAtMs);
     const report = { states, code: '', reason: 'goes on in the background' };
-    progress(order.orderId, await encodeOutcome(order, report, { host, sealKey: controlSealKey }));
+    progress(order.orderId, await encodeOutcome(order, report, { host, sealKey: controlSealKey() }));
   }
 
   private async finish(order: OrderNames, report: Report): Promise<void> {
     const { host, controlSealKey, journal, clock, outcomeReady } = this.options;
-    const bytes = await encodeOutcome(order, report, { host, sealKey: controlSealKey });
+    const bytes = await encodeOutcome(order, report, { host, sealKey: controlSealKey() });
     await journal.finished(order.orderId, bytes, clock.now(), Number(order.expiresAtMs));
     this.options.atStep('end.journalled');
     outcomeReady(order.orderId);

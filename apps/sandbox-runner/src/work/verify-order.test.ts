@@ -16,6 +16,7 @@ import { expect, test } from 'vitest';
 import { MAX_BEAT_AGE_MS, type OrderCheck, startRefusal, verifyOrder } from './verify-order.ts';
 
 const NOW = 1_700_000_000_000;
+const VERSIONS = { rosterVersion: 1, approversVersion: 0 };
 const audit = await openIdentity(await createIdentity('audit', 'audit'));
 const gateway = await openIdentity(await createIdentity('gateway', 'gateway'));
 const encode = (text: string) => new TextEncoder().encode(text);
@@ -84,9 +85,10 @@ const check = (order: WorkOrder, more: Partial<OrderCheck> = {}): OrderCheck => 
   order,
   payload,
   host: 'local',
-  auditKey: audit.publicKey,
+  isAudit: (key) => key === audit.publicKey,
+  rosterVersion: 1,
   journal: { createdAtMs: NOW - 1, knowsOrder: false },
-  beat: { atMs: NOW, frozenScopes: [], revokedOrders: [], stoppedScopes: [] },
+  beat: { atMs: NOW, frozenScopes: [], revokedOrders: [], stoppedScopes: [], ...VERSIONS },
   nowMs: NOW,
   ...more,
 });
@@ -195,18 +197,30 @@ test.each<[string, string, OrderCheck]>([
     'a stale beat',
     'beat_stale/wait',
     check(build(), {
-      beat: { atMs: NOW - MAX_BEAT_AGE_MS - 1, frozenScopes: [], revokedOrders: [], stoppedScopes: [] },
+      beat: { atMs: NOW - MAX_BEAT_AGE_MS - 1, frozenScopes: [], revokedOrders: [], stoppedScopes: [], ...VERSIONS },
     }),
+  ],
+  [
+    'a roster that this host does not have yet',
+    'roster_behind/wait',
+    check(build(), {
+      beat: { atMs: NOW, frozenScopes: [], revokedOrders: [], stoppedScopes: [], ...VERSIONS, rosterVersion: 2 },
+    }),
+  ],
+  [
+    "a receipt of a key of audit's that was revoked",
+    'receipt_signature/refused',
+    check(build(), { isAudit: () => false }),
   ],
   [
     'a revoked order',
     'revoked/withdrawn',
-    check(build(), { beat: { atMs: NOW, frozenScopes: [], revokedOrders: ['ord_1'], stoppedScopes: [] } }),
+    check(build(), { beat: { atMs: NOW, frozenScopes: [], revokedOrders: ['ord_1'], stoppedScopes: [], ...VERSIONS } }),
   ],
   ...['all', 'host:local', 'agent:agt', 'session:ses_1', 'something-new'].map((scope): [string, string, OrderCheck] => [
     `the frozen scope ${scope}`,
     'frozen/wait',
-    check(build(), { beat: { atMs: NOW, frozenScopes: [scope], revokedOrders: [], stoppedScopes: [] } }),
+    check(build(), { beat: { atMs: NOW, frozenScopes: [scope], revokedOrders: [], stoppedScopes: [], ...VERSIONS } }),
   ]),
 ])('%s keeps an order from starting', (_title, expected, input) => {
   expect(codeOf(input)).toBe(expected);
@@ -214,12 +228,12 @@ test.each<[string, string, OrderCheck]>([
 
 test('a frozen scope of somebody else does not hold an order back', () => {
   const frozenScopes = ['host:other', 'agent:eve', 'session:ses_2'];
-  expect(codeOf(check(build(), { beat: { atMs: NOW, frozenScopes, revokedOrders: [], stoppedScopes: [] } }))).toBe(
-    'ok',
-  );
+  expect(
+    codeOf(check(build(), { beat: { atMs: NOW, frozenScopes, revokedOrders: [], stoppedScopes: [], ...VERSIONS } })),
+  ).toBe('ok');
 });
 
 test('an order that waited past its expiry expires, whatever the beat', () => {
   const order = build();
-  expect(startRefusal({ order, startBeforeMs: NOW }, undefined, NOW)?.action).toBe('expired');
+  expect(startRefusal({ order, startBeforeMs: NOW }, undefined, NOW, 1)?.action).toBe('expired');
 });

@@ -41,6 +41,7 @@ export type OrderRefusalCode =
   | 'arguments_invalid'
   | 'revoked'
   | 'frozen'
+  | 'roster_behind'
   | 'beat_missing'
   | 'beat_stale';
 
@@ -64,6 +65,9 @@ export type BeatFacts = {
   readonly revokedOrders: readonly string[];
   /** Frozen scopes in which running work is stopped as well. */
   readonly stoppedScopes: readonly string[];
+  /** Versions of roster and approver list in force. */
+  readonly rosterVersion: number;
+  readonly approversVersion: number;
 };
 
 export type OrderCheck = {
@@ -73,7 +77,10 @@ export type OrderCheck = {
   /** Undefined when the sealed payload did not open. */
   readonly payload: CallPayload | undefined;
   readonly host: string;
-  readonly auditKey: string;
+  /** True for a key of the audit service that counts now. */
+  readonly isAudit: (key: string) => boolean;
+  /** Version of the roster that this host knows. */
+  readonly rosterVersion: number;
   readonly journal: { readonly createdAtMs: number; readonly knowsOrder: boolean };
   readonly beat: BeatFacts | undefined;
   readonly nowMs: number;
@@ -132,7 +139,7 @@ function checkJournal(check: OrderCheck): OrderRefusal | undefined {
 }
 
 /** SECURITY: the receipt must be audit's own and name exactly this order; the gateway's signature alone runs nothing. */
-function checkReceipt({ order, auditKey }: OrderCheck): OrderRefusal | undefined {
+function checkReceipt({ order, isAudit }: OrderCheck): OrderRefusal | undefined {
   const refuse = (code: OrderRefusalCode, message: string) =>
     refusal(code, 'refused', ERROR_CODES.receiptInvalid, message);
   const { receipt } = order;
@@ -147,7 +154,7 @@ function checkReceipt({ order, auditKey }: OrderCheck): OrderRefusal | undefined
     return refuse('receipt_other_terms', 'audit receipt is for other terms');
   }
   if (!receipt.entryId || !receipt.decidedBy) return refuse('receipt_undecided', 'audit receipt names no decision');
-  if (!verifyReceipt(receipt, auditKey)) return refuse('receipt_signature', 'audit receipt does not verify');
+  if (!verifyReceipt(receipt, isAudit)) return refuse('receipt_signature', 'audit receipt does not verify');
   return undefined;
 }
 
@@ -209,6 +216,7 @@ export function startRefusal(
   { order, startBeforeMs }: Pick<VerifiedOrder, 'order' | 'startBeforeMs'>,
   beat: BeatFacts | undefined,
   nowMs: number,
+  rosterVersion: number,
 ): OrderRefusal | undefined {
   if (nowMs >= startBeforeMs) return expired();
   if (beat?.revokedOrders.includes(order.orderId)) {
@@ -217,6 +225,9 @@ export function startRefusal(
   const wait = (code: OrderRefusalCode, message: string) => refusal(code, 'wait', ERROR_CODES.beatStale, message);
   if (!beat) return wait('beat_missing', 'no beat of audit was seen');
   if (nowMs - beat.atMs > MAX_BEAT_AGE_MS) return wait('beat_stale', "audit's newest beat is too old");
+  // SECURITY: a newer roster may have revoked the very key that signed this order.
+  if (rosterVersion < beat.rosterVersion)
+    return wait('roster_behind', 'a newer roster is in force; this host waits for it');
   if (beat.frozenScopes.some((scope) => covers(scope, order))) return wait('frozen', 'scope is frozen');
   return undefined;
 }
@@ -231,6 +242,6 @@ export function verifyOrder(check: OrderCheck): Result<VerifiedOrder, OrderRefus
   if (check.nowMs >= Number(check.order.expiresAtMs)) return err(expired());
   const verified = readPayload(check);
   if (!verified.ok) return verified;
-  const waits = startRefusal(verified.value, check.beat, check.nowMs);
+  const waits = startRefusal(verified.value, check.beat, check.nowMs, check.rosterVersion);
   return waits ? err(waits) : verified;
 }

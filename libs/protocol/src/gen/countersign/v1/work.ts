@@ -264,6 +264,8 @@ export interface Heartbeat {
   freezeEpoch: bigint;
   /** Order classes that need passkeys here; -1 when the host has no pins file. */
   pinnedClasses: number;
+  /** Version of the roster that this host keeps to. */
+  rosterVersion: number;
   journalCreatedAtMs: bigint;
 }
 
@@ -279,6 +281,9 @@ export interface Beat {
   atMs: bigint;
   /** Frozen scopes in which running work is stopped as well. */
   stoppedScopes: string[];
+  /** Versions in force; a host that knows only an older one starts nothing until it has it. */
+  rosterVersion: number;
+  approversVersion: number;
 }
 
 function createBaseReceipt(): Receipt {
@@ -3304,6 +3309,7 @@ function createBaseHeartbeat(): Heartbeat {
     atMs: 0n,
     freezeEpoch: 0n,
     pinnedClasses: 0,
+    rosterVersion: 0,
     journalCreatedAtMs: 0n,
   };
 }
@@ -3351,6 +3357,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     }
     if (message.pinnedClasses !== 0) {
       writer.uint32(320).int32(message.pinnedClasses);
+    }
+    if (message.rosterVersion !== 0) {
+      writer.uint32(328).uint32(message.rosterVersion);
     }
     if (message.journalCreatedAtMs !== 0n) {
       if (BigInt.asUintN(64, message.journalCreatedAtMs) !== message.journalCreatedAtMs) {
@@ -3470,6 +3479,14 @@ export const Heartbeat: MessageFns<Heartbeat> = {
             message.pinnedClasses = reader.int32();
             continue;
           }
+          case 41: {
+            if (tag !== 328) {
+              break;
+            }
+
+            message.rosterVersion = reader.uint32();
+            continue;
+          }
           case 60: {
             if (tag !== 480) {
               break;
@@ -3515,6 +3532,11 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         ? globalThis.Number(object.pinnedClasses)
         : isSet(object.pinned_classes)
         ? globalThis.Number(object.pinned_classes)
+        : 0,
+      rosterVersion: isSet(object.rosterVersion)
+        ? globalThis.Number(object.rosterVersion)
+        : isSet(object.roster_version)
+        ? globalThis.Number(object.roster_version)
         : 0,
       journalCreatedAtMs: isSet(object.journalCreatedAtMs)
         ? BigInt(object.journalCreatedAtMs)
@@ -3562,6 +3584,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     if (message.pinnedClasses !== 0) {
       obj.pinnedClasses = Math.round(message.pinnedClasses);
     }
+    if (message.rosterVersion !== 0) {
+      obj.rosterVersion = Math.round(message.rosterVersion);
+    }
     if (message.journalCreatedAtMs !== 0n) {
       obj.journalCreatedAtMs = message.journalCreatedAtMs.toString();
     }
@@ -3587,6 +3612,7 @@ export const Heartbeat: MessageFns<Heartbeat> = {
       ? BigInt(object.freezeEpoch)
       : 0n;
     message.pinnedClasses = object.pinnedClasses ?? 0;
+    message.rosterVersion = object.rosterVersion ?? 0;
     message.journalCreatedAtMs = (object.journalCreatedAtMs !== undefined && object.journalCreatedAtMs !== null)
       ? BigInt(object.journalCreatedAtMs)
       : 0n;
@@ -3595,7 +3621,16 @@ export const Heartbeat: MessageFns<Heartbeat> = {
 };
 
 function createBaseBeat(): Beat {
-  return { checkpoint: "", freezeEpoch: 0n, frozenScopes: [], revokedOrders: [], atMs: 0n, stoppedScopes: [] };
+  return {
+    checkpoint: "",
+    freezeEpoch: 0n,
+    frozenScopes: [],
+    revokedOrders: [],
+    atMs: 0n,
+    stoppedScopes: [],
+    rosterVersion: 0,
+    approversVersion: 0,
+  };
 }
 
 export const Beat: MessageFns<Beat> = {
@@ -3623,6 +3658,12 @@ export const Beat: MessageFns<Beat> = {
     }
     for (const v of message.stoppedScopes) {
       writer.uint32(50).string(v!);
+    }
+    if (message.rosterVersion !== 0) {
+      writer.uint32(56).uint32(message.rosterVersion);
+    }
+    if (message.approversVersion !== 0) {
+      writer.uint32(64).uint32(message.approversVersion);
     }
     return writer;
   },
@@ -3688,6 +3729,22 @@ export const Beat: MessageFns<Beat> = {
             message.stoppedScopes.push(reader.string());
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.rosterVersion = reader.uint32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.approversVersion = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3724,6 +3781,16 @@ export const Beat: MessageFns<Beat> = {
         : globalThis.Array.isArray(object?.stopped_scopes)
         ? object.stopped_scopes.map((e: any) => globalThis.String(e))
         : [],
+      rosterVersion: isSet(object.rosterVersion)
+        ? globalThis.Number(object.rosterVersion)
+        : isSet(object.roster_version)
+        ? globalThis.Number(object.roster_version)
+        : 0,
+      approversVersion: isSet(object.approversVersion)
+        ? globalThis.Number(object.approversVersion)
+        : isSet(object.approvers_version)
+        ? globalThis.Number(object.approvers_version)
+        : 0,
     };
   },
 
@@ -3747,6 +3814,12 @@ export const Beat: MessageFns<Beat> = {
     if (message.stoppedScopes?.length) {
       obj.stoppedScopes = message.stoppedScopes;
     }
+    if (message.rosterVersion !== 0) {
+      obj.rosterVersion = Math.round(message.rosterVersion);
+    }
+    if (message.approversVersion !== 0) {
+      obj.approversVersion = Math.round(message.approversVersion);
+    }
     return obj;
   },
 
@@ -3763,6 +3836,8 @@ export const Beat: MessageFns<Beat> = {
     message.revokedOrders = object.revokedOrders?.map((e) => e) || [];
     message.atMs = (object.atMs !== undefined && object.atMs !== null) ? BigInt(object.atMs) : 0n;
     message.stoppedScopes = object.stoppedScopes?.map((e) => e) || [];
+    message.rosterVersion = object.rosterVersion ?? 0;
+    message.approversVersion = object.approversVersion ?? 0;
     return message;
   },
 };

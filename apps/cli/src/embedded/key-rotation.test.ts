@@ -1,0 +1,195 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import {
+  CallCancel,
+  createIdentity,
+  EnvelopeKind,
+  type IdentityFile,
+  openIdentity,
+  signEnvelope,
+  signRotation,
+  subjects,
+  WorkOrder,
+} from '@countersign/protocol';
+import { connectNats, inboxPrefix, type NatsConnection } from '@countersign/service-kit';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
+import { accepted } from '../local-installation.ts';
+import { verifyLog } from './check.ts';
+import {
+  answerAndEnd,
+  callUntil,
+  commandOf,
+  eventually,
+  type FleetUnderTest,
+  newSession,
+  startFleet,
+} from './fleet-under-test.ts';
+import { endOf } from './samples.ts';
+
+let fleet: FleetUnderTest;
+let gateway: NatsConnection;
+const before = new Map<string, IdentityFile>();
+
+const identityOf = (name: string): IdentityFile =>
+  JSON.parse(readFileSync(path.join(fleet.installation.data.keys, `${name}.json`), 'utf8')) as IdentityFile;
+const runnerLog = () => readFileSync(path.join(fleet.installation.data.private, 'logs/runner.log'), 'utf8');
+const gatewayLogs = () =>
+  ['gateway', 'gateway-2']
+    .map((name) => readFileSync(path.join(fleet.installation.data.private, `logs/${name}.log`), 'utf8'))
+    .join('');
+const connectAs = ({ role, id, seed }: Pick<IdentityFile, 'role' | 'id' | 'seed'>) =>
+  connectNats({ url: fleet.installation.endpoints.natsUrl, seed, name: 'test', inboxPrefix: inboxPrefix(role, id) });
+
+const keysSchema = z.object({
+  rosterVersion: z.number(),
+  keys: z.array(z.object({ role: z.string(), id: z.string(), key: z.string(), state: z.string() })),
+});
+const stateOf = async (key: string) =>
+  keysSchema.parse(await commandOf(fleet, 'keys', 'list')).keys.find((line) => line.key === key)?.state;
+
+beforeAll(async () => {
+  fleet = await startFleet('keys');
+  for (const name of ['gateway', 'gateway-2', 'audit', 'host-local', 'agent-sample'])
+    before.set(name, identityOf(name));
+}, 120_000);
+
+afterAll(async () => {
+  await gateway?.close();
+  await fleet?.stop();
+}, 60_000);
+
+test('gateway, audit, host and agent rotate their keys while calls run: every call ends well and one that waited is approved', async () => {
+  const session = await newSession(fleet);
+  const waiting = await callUntil(fleet, { tool: 'write', args: { path: 'a.txt', content: 'a' }, session }, [
+    'pending',
+  ]);
+  let rotating = true;
+  const states: string[] = [];
+  const load = (async () => {
+    while (rotating)
+      states.push((await endOf(await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session }))).state);
+  })();
+  for (const [role, id] of [
+    ['gateway', 'gateway'],
+    ['audit', 'audit'],
+    ['gateway', 'gateway-2'],
+    ['host', 'local'],
+    ['agent', 'sample'],
+  ] as const)
+    expect(await commandOf(fleet, 'keys', 'rotate', role, id)).toMatchObject({ adopted: true, behind: [] });
+  const ended = states.length;
+  await expect.poll(() => states.length, { timeout: 60_000 }).toBeGreaterThan(ended + 20);
+  rotating = false;
+  await load;
+  expect(states.filter((state) => state !== 'done')).toEqual([]);
+  const approver = fleet.installation.client('local-approver');
+  expect(await answerAndEnd(approver, waiting.call, { answer: 'approve' })).toMatchObject({ state: 'done' });
+  for (const [name, old] of before) {
+    expect(identityOf(name).publicKey).not.toBe(old.publicKey);
+    expect(await stateOf(old.publicKey)).toMatch(/^until /);
+    expect(await stateOf(identityOf(name).publicKey)).toBe('active');
+  }
+}, 240_000);
+
+test('the log verifies over the rotations and says who rotated what', async () => {
+  expect((await verifyLog(fleet.installation)).text).toMatch(/^\d+ entries, 0 problems$/);
+  const log = accepted(await fleet.installation.client('local-auditor').exportLog());
+  const acts = log
+    .split('\n')
+    .filter((line) => line.includes('"leaf"'))
+    .map((line) => Buffer.from((JSON.parse(line) as { leaf: string }).leaf, 'base64').toString())
+    .filter((leaf) => leaf.includes('admin.changed'));
+  const old = before.get('gateway')?.publicKey ?? '';
+  expect(
+    acts.some((text) => text.includes('roster.published') && text.includes('local-admin') && text.includes(old)),
+  ).toBe(true);
+  const host = before.get('host-local')?.publicKey ?? '';
+  expect(acts.some((text) => text.includes('key.rotated') && text.includes('host:local') && text.includes(host))).toBe(
+    true,
+  );
+}, 60_000);
+
+test('a revoked gateway key is refused by the broker and by the host; the gateway goes on with its new key', async () => {
+  const stolen = before.get('gateway');
+  if (!stolen) throw new Error('no key');
+  gateway = await connectAs(identityOf('gateway'));
+  const subject = subjects.work('local');
+  const signer = await openIdentity(stolen);
+  const send = () => {
+    const body = WorkOrder.encode(WorkOrder.fromPartial({ host: 'local', orderId: 'ord_stolen' })).finish();
+    gateway.publish(subject, signEnvelope(signer, { kind: EnvelopeKind.ORDER, subject, body, nowMs: Date.now() }));
+  };
+  send();
+  await expect.poll(() => runnerLog().includes('malformed_order'), { timeout: 20_000 }).toBe(true);
+  expect(runnerLog()).not.toContain('wrong_issuer');
+  expect(await commandOf(fleet, 'keys', 'revoke', 'control', stolen.publicKey)).toMatchObject({
+    revoked: true,
+    behind: [],
+  });
+  send();
+  await expect.poll(() => runnerLog().includes('wrong_issuer'), { timeout: 20_000 }).toBe(true);
+  await eventually(() =>
+    connectAs(stolen).then(
+      (open) => open.close().then(() => undefined),
+      () => true,
+    ),
+  );
+  const session = await newSession(fleet);
+  const call = await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session });
+  expect((await endOf(call)).state).toBe('done');
+  expect((await verifyLog(fleet.installation)).text).toMatch(/ 0 problems$/);
+}, 120_000);
+
+test('the last key of a role is not revoked by accident', async () => {
+  const key = identityOf('audit').publicKey;
+  await commandOf(fleet, 'keys', 'revoke', 'control', before.get('audit')?.publicKey ?? '');
+  await expect(commandOf(fleet, 'keys', 'revoke', 'control', key)).rejects.toThrow(/last/);
+}, 60_000);
+
+test("a revoked key of an agent and of a host speak for nobody at either gateway; the members' new keys do", async () => {
+  const [agent, host] = [before.get('agent-sample'), before.get('host-local')];
+  if (!agent || !host) throw new Error('no key');
+  const operator = fleet.installation.client('local-operator');
+  for (const [role, id, { publicKey }] of [
+    ['agent', 'sample', agent],
+    ['host', 'local', host],
+  ] as const)
+    expect(await commandOf(fleet, 'keys', 'revoke', role, id, publicKey)).toMatchObject({ revoked: true });
+  expect(await stateOf(agent.publicKey)).toBe('revoked');
+  const signer = await openIdentity(agent);
+  const subject = subjects.cancel('sample');
+  const broker = await connectAs(identityOf('agent-sample'));
+  const body = CallCancel.encode(CallCancel.fromPartial({ callId: 'call_x', reason: 'x' })).finish();
+  await eventually(async () => {
+    broker.publish(subject, signEnvelope(signer, { kind: EnvelopeKind.CANCEL, subject, body, nowMs: Date.now() }));
+    await broker.flush();
+    return gatewayLogs().includes('wrong_issuer') || undefined;
+  });
+  await broker.close();
+  const session = await newSession(fleet);
+  const call = await fleet.agent.call({ tool: 'bash', args: { command: 'echo on' }, session });
+  expect((await endOf(call)).state).toBe('done');
+  expect(accepted(await operator.hosts()).map(({ ready }) => ready)).toEqual([true]);
+}, 120_000);
+
+test('a stranger cannot rotate the keys of a member, nor can its revoked key', async () => {
+  const stranger = await createIdentity('agent', 'sample');
+  const revoked = before.get('agent-sample');
+  for (const present of [stranger, revoked ?? stranger]) {
+    const next = await createIdentity('agent', 'sample');
+    const facts = {
+      ...{ role: 'agent', id: 'sample', oldKey: present.publicKey },
+      ...{ signKey: next.publicKey, sealKey: next.sealPublicKey },
+    };
+    const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64');
+    const [consent, proof] = [
+      base64(signRotation(await openIdentity(present), facts)),
+      base64(signRotation(await openIdentity(next), facts)),
+    ];
+    const answer = await fleet.installation
+      .client('local-operator')
+      .request('POST', '/v1/member-keys', z.unknown(), { ...facts, consent, proof });
+    expect(answer).toMatchObject({ ok: false, error: { code: 'countersign.gateway.keys_refused' } });
+  }
+});

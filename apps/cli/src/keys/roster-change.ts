@@ -1,0 +1,102 @@
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type IdentityFile,
+  liveKeys,
+  openIdentity,
+  type Roster,
+  type RosterMember,
+  rosterSchema,
+  signRoster,
+} from '@countersign/protocol';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
+import type { GatewayClient } from '../gateway-client.ts';
+import { accepted, dataRoot, localGateway } from '../local-installation.ts';
+import { EXIT, RefusedError } from '../output.ts';
+
+const answerSchema = rosterSchema.extend({ signed: z.base64() });
+/** Roster and beat reach a host within seconds. */
+const HOSTS_WAIT_MS = 20_000;
+const POLL_MS = 500;
+
+export type RosterRole = Extract<RosterMember['role'], 'gateway' | 'audit'>;
+/** `root`: identity file of the root key; `draft`: write the next roster there and stop, for a root key that is elsewhere. */
+export type SignOptions = { readonly root?: string; readonly draft?: string };
+
+const usage = (message: string) => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
+
+/** The roster in force. */
+export async function rosterInForce(gateway: GatewayClient): Promise<Roster> {
+  const { signed: _, ...roster } = accepted(await gateway.request('GET', '/v1/roster', answerSchema));
+  return roster;
+}
+
+/** A draft, as `keys sign` reads it. */
+export function readRosterDraft(file: string): Roster {
+  const parsed = rosterSchema.safeParse(JSON.parse(readFileSync(file, 'utf8')));
+  if (parsed.success) return parsed.data;
+  throw usage(`\`${file}\` is no roster`);
+}
+
+/** Signs with the root key in `rootFile`. Needs no network. */
+export async function signWithRoot(roster: Roster, rootFile: string): Promise<Uint8Array> {
+  const root = await openIdentity(JSON.parse(readFileSync(rootFile, 'utf8')) as IdentityFile);
+  return signRoster(root, roster);
+}
+
+/** Puts a signed roster in force, here and at every member. */
+export async function publishRoster(gateway: GatewayClient, signed: Uint8Array, command: Command): Promise<number> {
+  const body = { signed: Buffer.from(signed).toString('base64') };
+  const { version } = accepted(await gateway.request('PUT', '/v1/roster', z.object({ version: z.number() }), body));
+  const kept = path.join(dataRoot(command), 'private/roster.bin');
+  if (existsSync(kept)) writePrivateFile(kept, signed);
+  return version;
+}
+
+/** Hosts that are there and do not keep to roster `version` after a while. */
+export async function hostsBehind(gateway: GatewayClient, version: number): Promise<string[]> {
+  for (const untilMs = Date.now() + HOSTS_WAIT_MS; ; await delay(POLL_MS)) {
+    const behind = accepted(await gateway.hosts())
+      .filter(({ rosterVersion }) => typeof rosterVersion === 'number' && rosterVersion < version)
+      .map(({ host, id }) => host ?? id ?? '');
+    if (behind.length === 0 || Date.now() > untilMs) return behind;
+  }
+}
+
+/**
+ * Signs and publishes the next roster, or writes its draft. Undefined when only a draft was written; else its version and the
+ * hosts that do not keep to it yet.
+ */
+export async function changeRoster(
+  members: readonly RosterMember[],
+  { root, draft }: SignOptions,
+  command: Command,
+): Promise<{ version: number; behind: string[] } | undefined> {
+  const gateway = localGateway(command, 'local-admin');
+  const { version } = await rosterInForce(gateway);
+  const next: Roster = { version: version + 1, members: [...members] };
+  if (draft !== undefined) {
+    writePrivateJson(draft, next);
+    return undefined;
+  }
+  const rootFile = root ?? path.join(dataRoot(command), 'private/keys/root.json');
+  if (!existsSync(rootFile))
+    throw usage('the root key is not here; name it with `--root`, or write a `--draft` and sign it where the key is');
+  const published = await publishRoster(gateway, await signWithRoot(next, rootFile), command);
+  return { version: published, behind: await hostsBehind(gateway, published) };
+}
+
+/** Members with one key revoked. Refuses to end the last key of a role unless `last` says so. */
+export function withRevoked(roster: Roster, key: string, last: boolean): RosterMember[] {
+  const found = roster.members.find(({ signKey }) => signKey === key);
+  if (!found) throw usage(`no key \`${key}\` in roster version ${roster.version}`);
+  if (found.role !== 'gateway' && found.role !== 'audit')
+    throw usage(`\`${found.role}\` keys cannot be revoked; the record depends on them`);
+  const others = liveKeys(roster, found.role, Date.now()).filter(({ signKey }) => signKey !== key);
+  if (others.length === 0 && !last)
+    throw usage(`this is the last \`${found.role}\` key; rotate it first, or stop everything with \`--last\``);
+  return roster.members.map((member) => (member.signKey === key ? { ...member, revoked: true as const } : member));
+}
