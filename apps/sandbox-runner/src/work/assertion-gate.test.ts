@@ -52,7 +52,7 @@ beforeEach(() => {
   writePins(pinned());
 });
 
-const approversInForce = 0;
+let approversInForce = 0;
 const gate = () =>
   new AssertionGate({
     pinsFile,
