@@ -37,6 +37,8 @@ export type Gateway = {
   readonly output: LiveOutput;
   /** Calls whose output goes to their agent. */
   readonly followed: Set<string>;
+  /** Calls that this gateway is taking to their first lasting state, as `<agent>/<call>`. */
+  readonly inWork: Set<string>;
   readonly identity: Identity;
   readonly control: Identity;
   /** True for the key of a gateway of the roster. */

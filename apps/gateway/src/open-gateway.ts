@@ -81,6 +81,7 @@ export async function openGateway(
     hub: new EventHub(),
     output: followOutput(connection, new LiveOutput({ audit, members, control, now })),
     followed: new Set(),
+    inWork: new Set(),
     identity,
     control,
     isGateway: common.isGateway,

@@ -1,7 +1,7 @@
 import { consumers, STREAMS } from '@countersign/protocol';
 import type { Logger, RunningService } from '@countersign/service-kit';
 import { startDeskFeed } from './broker/desk-feed.ts';
-import { startPullLoop } from './broker/pull-loop.ts';
+import { type StepAside, startPullLoop } from './broker/pull-loop.ts';
 import { takeOutcome } from './calls/outcome.ts';
 import { redecideAll } from './calls/redecide.ts';
 import { RESEND_MS, sweepCalls } from './calls/sweep.ts';
@@ -99,20 +99,24 @@ export async function startGateway(
   dependencies: GatewayDependencies = {},
 ): Promise<RunningService & Omit<HttpServer, 'stop'>> {
   const gateway = await openGateway(config, logger, dependencies);
-  const loop = (stream: string, consumer: string, handle: (subject: string, bytes: Uint8Array) => Promise<void>) =>
+  const loop = (
+    stream: string,
+    consumer: string,
+    handle: (subject: string, bytes: Uint8Array, aside: StepAside) => Promise<void>,
+  ) =>
     startPullLoop({
       jetstream: gateway.broker.jetstream,
       stream,
       consumer,
       concurrency: CALLS_AT_ONCE,
       logger,
-      handle: async (message) => {
-        await handle(message.subject, message.data);
+      handle: async (message, aside) => {
+        await handle(message.subject, message.data, aside);
         return 'ack';
       },
     });
   const loops = [
-    loop(STREAMS.calls, consumers.gatewayCalls, (subject, bytes) => takeMessage(gateway, subject, bytes)),
+    loop(STREAMS.calls, consumers.gatewayCalls, (...taken) => takeMessage(gateway, ...taken)),
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
   const members = followMembers(gateway);

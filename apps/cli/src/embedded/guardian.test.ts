@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -25,17 +25,21 @@ let operator: GatewayClient;
 let server: Server;
 let decision = 'approve';
 const keysSeen = new Set<string>();
+/** Requests that the model leaves unanswered; undefined: it answers at once. */
+let hanging: ServerResponse[] | undefined;
+
+function answerOf(response: ServerResponse): void {
+  const content = JSON.stringify({ decision, reason: 'as the test says' });
+  const choices = [{ index: 0, message: { role: 'assistant', content, refusal: null }, finish_reason: 'stop' }];
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'judge', choices }));
+}
 
 /** A model behind the chat completions protocol that says what the test wants. */
 async function startModel(): Promise<string> {
   server = createServer((request, response) => {
     keysSeen.add(request.headers.authorization ?? '');
-    request.resume().on('end', () => {
-      const content = JSON.stringify({ decision, reason: 'as the test says' });
-      const choices = [{ index: 0, message: { role: 'assistant', content, refusal: null }, finish_reason: 'stop' }];
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'judge', choices }));
-    });
+    request.resume().on('end', () => (hanging ? hanging.push(response) : answerOf(response)));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
@@ -48,6 +52,7 @@ beforeAll(async () => {
 guardian:
   providers:
     - { name: local, kind: openai, baseUrl: "${baseUrl}", apiKeyVariable: COUNTERSIGN_TEST_MODEL_KEY, models: [judge], completion: once }
+  limits: { denialsInRow: 100 }
 review: { shadow: true, minCompared: 2 }
 `;
   fleet = await startFleet('guardian', settings);
@@ -140,6 +145,37 @@ test('the command shows figures and differences, and an operator changes the sta
   expect(await agreement()).toMatchObject({ standing: 'advising' });
   const back = { version: model?.version ?? '', standing: 'deciding', reason: 'the test goes on' };
   expect((await standing(back)).ok).toBe(true);
+}, 120_000);
+
+test('while 200 reviews hang, every other call is decided, run and answered', async () => {
+  const auto = await Promise.all([1, 2, 3, 4].map(() => newSession(fleet, { ...MODEL, approvalMode: 'auto' })));
+  const manual = await newSession(fleet, MODEL);
+  const waiting: ServerResponse[] = [];
+  hanging = waiting;
+  const reviewed = await Promise.all(
+    Array.from({ length: 200 }, (_, at) =>
+      fleet.agent.call({ tool: 'bash', args: { command: `sudo -n true ${at}` }, session: auto[at % 4] ?? '' }),
+    ),
+  );
+  let ended = 0;
+  for (const call of reviewed) void call.result.then(() => (ended += 1));
+  await eventually(async () => (waiting.length >= 8 ? true : undefined));
+  // The queue is in order: what comes now is behind all 200, and they are in review before any of it is looked at.
+  const free = await Promise.all(
+    Array.from({ length: 8 }, () => fleet.agent.call({ tool: 'bash', args: { command: 'true' }, session: manual })),
+  );
+  const asked = await fleet.agent.call(write(manual, 'under-load.txt'));
+  expect((await answerAndEnd(approver, asked, { answer: 'approve', reason: '' })).state).toBe('done');
+  expect((await Promise.all(free.map((call) => call.result))).map(({ state }) => state)).toEqual(
+    free.map(() => 'done'),
+  );
+  expect([ended, waiting.length]).toEqual([0, 8]);
+  decision = 'deny';
+  hanging = undefined;
+  for (const response of waiting) answerOf(response);
+  const ends = await Promise.all(reviewed.map((call) => call.result));
+  decision = 'approve';
+  expect(ends.filter(({ state, decidedBy }) => state !== 'denied' || decidedBy !== 'guardian')).toEqual([]);
 }, 120_000);
 
 test('a denial of the model is no policy denial and runs nothing', async () => {

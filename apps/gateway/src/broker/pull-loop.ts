@@ -12,20 +12,71 @@ export type Handled = 'ack' | { readonly retryMs: number };
 
 export type PullLoop = { readonly stop: () => Promise<void> };
 
+/**
+ * Waits for somebody else without taking the place of a message in work. Undefined when too many wait so already; nothing was
+ * begun then.
+ */
+export type StepAside = <T>(wait: () => Promise<T>) => Promise<T> | undefined;
+
 export type PullLoopOptions = {
   readonly jetstream: JetStreamClient;
   readonly stream: string;
   readonly consumer: string;
   /** Messages in work at once. */
   readonly concurrency: number;
-  readonly handle: (message: JsMsg) => Promise<Handled>;
+  readonly handle: (message: JsMsg, aside: StepAside) => Promise<Handled>;
   readonly logger: Logger;
 };
 
-async function settle(options: PullLoopOptions, message: JsMsg): Promise<void> {
+/**
+ * Messages that wait aside at once. Three gateways full of them leave room in the shared consumer, which hands out at most
+ * 1,000 unacknowledged messages.
+ */
+const MAX_ASIDE = 256;
+
+/** Messages in work and those that wait aside. One that comes back is in work at once, so that it can end. */
+class Places {
+  readonly #limit: number;
+  #inWork = 0;
+  #aside = 0;
+  #wake: () => void = () => undefined;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Resolves when fewer messages than the limit are in work. */
+  async free(): Promise<void> {
+    while (this.#inWork >= this.#limit)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+  }
+
+  enter(): void {
+    this.#inWork += 1;
+  }
+
+  leave(): void {
+    this.#inWork -= 1;
+    this.#wake();
+  }
+
+  readonly aside: StepAside = (wait) => {
+    if (this.#aside >= MAX_ASIDE) return undefined;
+    this.#aside += 1;
+    this.leave();
+    return wait().finally(() => {
+      this.#aside -= 1;
+      this.enter();
+    });
+  };
+}
+
+async function settle(options: PullLoopOptions, message: JsMsg, aside: StepAside): Promise<void> {
   const working = setInterval(() => message.working(), WORKING_MS);
   try {
-    const handled = await options.handle(message);
+    const handled = await options.handle(message, aside);
     if (handled === 'ack') message.ack();
     else message.nak(handled.retryMs);
   } catch (error) {
@@ -46,6 +97,7 @@ export function startPullLoop(options: PullLoopOptions): PullLoop {
   let stopping = false;
   let closeCurrent: () => void = () => undefined;
   const running = new Set<Promise<void>>();
+  const places = new Places(options.concurrency);
   const loop = async () => {
     let backoff = 100;
     while (!stopping) {
@@ -57,10 +109,14 @@ export function startPullLoop(options: PullLoopOptions): PullLoop {
         if (stopping) closeCurrent();
         backoff = 100;
         for await (const message of messages) {
-          const work = settle(options, message);
+          places.enter();
+          const work = settle(options, message, places.aside);
           running.add(work);
-          void work.finally(() => running.delete(work));
-          if (running.size >= options.concurrency) await Promise.race(running);
+          void work.finally(() => {
+            running.delete(work);
+            places.leave();
+          });
+          await places.free();
         }
       } catch (error) {
         if (!stopping)

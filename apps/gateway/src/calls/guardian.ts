@@ -68,7 +68,8 @@ async function requestOf(gateway: Gateway, { session, call, evaluation }: Review
   });
 }
 
-const unanswered = (reason: string): Verdict => ({
+/** A review that nobody made. */
+export const unanswered = (reason: string): Verdict => ({
   approve: false,
   name: 'guardian',
   reason: `guardian: unavailable: ${reason}; the call was not judged`,

@@ -1,7 +1,7 @@
 import { type CallState, FaultError } from '@countersign/kernel';
-import type { Decision } from '@countersign/policy';
 import { type AppendReply, type CallDraft, type CallSubmit, ERROR_CODES } from '@countersign/protocol';
 import { traceId } from '@countersign/service-kit';
+import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
 import { refreshFreeze } from '../freeze/change-freeze.ts';
 import { useOfGrants } from '../grants/use-grants.ts';
@@ -14,26 +14,13 @@ import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
 import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
-import { opinionOn, reviewCall, type Verdict } from './guardian.ts';
-import { mayDecide } from './guardian-figures.ts';
-import { keepOpinion } from './guardian-opinions.ts';
+import { advise, type Judgement, type Outcome, outcomeOf } from './outcome-of.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
 import { replayDetail } from './replay-detail.ts';
 
 /** Waiting time of a call without a deadline of its own, and the longest one; architecture.md. */
 const DEFAULT_WAIT_MS = 3_600_000;
 const MAX_WAIT_MS = 7 * 24 * 3_600_000;
-
-type Outcome = {
-  readonly effect: 'allow' | 'ask' | 'deny';
-  readonly decidedBy: string;
-  readonly name: string;
-  readonly reasons: readonly string[];
-  /** Category of the Guardian's review; anything but `reviewed` says nothing about the call's risk. */
-  readonly reviewed?: string;
-  /** What the Guardian said, whatever came of it. */
-  readonly verdict?: Verdict;
-};
 
 /** Records an invalid call, so that a resend gets the same answer, and tells the agent why. */
 async function reject(gateway: Gateway, member: Member, submit: CallSubmit, refusal: CallRefusal): Promise<void> {
@@ -104,81 +91,15 @@ const draftOf = (
   };
 };
 
-/** What an allowance is owed to, for the record. */
-function allowedBy(decision: Decision): { decidedBy: string; name: string } {
-  const [grant] = decision.usedGrants ?? [];
-  if (grant !== undefined) return { decidedBy: 'grant', name: grant };
-  if (decision.lifts?.includes('eternal')) return { decidedBy: 'eternal', name: 'unattended mode' };
-  return { decidedBy: 'mode', name: decision.lifts?.[0] ?? 'mode table' };
-}
-
-const ADVISES = 'the model of this session only advises; a person decides';
-
-/** Has the Guardian's opinion kept beside a call that waits for a person. Nobody waits for it. */
-function advise(
-  gateway: Gateway,
-  { bounded }: SessionChain,
-  about: { readonly call: ParsedCall; readonly evaluation: Evaluation; readonly verdict: Verdict | undefined },
-): void {
-  if (about.verdict === undefined && !gateway.policy.current.shadow) return;
-  const { callId } = about.call.submit;
-  gateway.opinions.offer(
-    async () => {
-      const verdict = about.verdict ?? (await opinionOn(gateway, bounded, about.call, about.evaluation));
-      await keepOpinion(gateway, callId, verdict);
-    },
-    (error) => gateway.logger.warn({ err: error, call: callId }, 'an opinion was not kept'),
-  );
-}
-
-/** What comes of the engine's answer in this session's approval mode. */
-async function outcomeOf(
-  gateway: Gateway,
-  found: SessionChain,
-  call: ParsedCall,
-  evaluation: Evaluation,
-): Promise<Outcome> {
-  const { decision } = evaluation;
-  if (decision.effect === 'deny')
-    return {
-      effect: 'deny',
-      decidedBy: 'rule',
-      name: decision.decidingRules[0] ?? 'mode table',
-      reasons: decision.reasons,
-    };
-  if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(decision), reasons: decision.reasons };
-  const byGuardian = decision.review?.reviewer === 'guardian';
-  const liftable = decision.askKinds.every(
-    (kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian),
-  );
-  if (found.bounded.approval_mode !== 'auto' || !liftable) {
-    return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
-  }
-  const verdict = await reviewCall(gateway, found.bounded, call, evaluation);
-  if (!verdict.failed && !(await mayDecide(gateway, verdict.version)))
-    return { effect: 'ask', decidedBy: '', name: '', reasons: [ADVISES], verdict };
-  const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.current.onFailedReview === 'ask_human');
-  if (asksPerson && !verdict.approve)
-    return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason], verdict };
-  return {
-    effect: verdict.approve ? 'allow' : 'deny',
-    decidedBy: 'guardian',
-    name: verdict.name,
-    reasons: [verdict.reason],
-    reviewed: verdict.category,
-    verdict,
-  };
-}
+/** A judged call of a session. */
+type Judged = Judgement & { readonly outcome: Outcome };
 
 async function record(
   gateway: Gateway,
   member: Member,
-  found: SessionChain,
-  call: ParsedCall,
-  evaluation: Evaluation,
+  { found, call, evaluation, outcome }: Judged,
 ): Promise<AppendReply> {
   const nowMs = gateway.now();
-  const outcome = await outcomeOf(gateway, found, call, evaluation);
   const { callId } = call.submit;
   const reason = maskText(outcome.reasons.join('; '));
   const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
@@ -225,7 +146,7 @@ async function record(
       ...base,
       entries: [received, entry('approval.requested', 'pending', { ...context, detail: { reasons: [reason] } })],
     });
-    if (!reply.refusal) advise(gateway, found, { call, evaluation, verdict: outcome.verdict });
+    if (!reply.refusal) advise(gateway, { found, call, evaluation }, outcome.verdict);
     return reply;
   }
   const names = { decidedBy: outcome.decidedBy, decidedByName: outcome.name };
@@ -261,9 +182,14 @@ async function findSession(gateway: Gateway, member: Member, sessionId: string):
 
 /**
  * Takes one submitted call to its first lasting state: rejected, denied, waiting or dispatched. A call that is in the
- * record already is answered from it. Rejects only when the record cannot be reached; the message then comes again.
+ * record already is answered from it. `aside` carries the wait for a model. Rejects only when the record cannot be reached; the message then comes again.
  */
-export async function submitCall(gateway: Gateway, member: Member, submit: CallSubmit): Promise<void> {
+export async function submitCall(
+  gateway: Gateway,
+  member: Member,
+  submit: CallSubmit,
+  aside: StepAside = (wait) => wait(),
+): Promise<void> {
   gateway.atStep('call.taken');
   const known = await gateway.audit.getCall('', submit.callId);
   if (known && known.agent !== member.id) {
@@ -283,7 +209,7 @@ export async function submitCall(gateway: Gateway, member: Member, submit: CallS
     return;
   }
   for (let tries = 1; ; tries += 1) {
-    const reply = await decideCall(gateway, member, submit);
+    const reply = await decideCall(gateway, member, submit, aside);
     if (!reply) return;
     if (!reply.refusal) return follow(gateway, submit, reply);
     const { code } = reply.refusal;
@@ -308,7 +234,12 @@ const STALE: readonly string[] = [
 const MAX_TRIES = 5;
 
 /** Judges a new call and records what came of it; undefined when it was rejected. */
-async function decideCall(gateway: Gateway, member: Member, submit: CallSubmit): Promise<AppendReply | undefined> {
+async function decideCall(
+  gateway: Gateway,
+  member: Member,
+  submit: CallSubmit,
+  aside: StepAside,
+): Promise<AppendReply | undefined> {
   const refuse = async (refusal: CallRefusal) => {
     await reject(gateway, member, submit, refusal);
     return undefined;
@@ -328,7 +259,8 @@ async function decideCall(gateway: Gateway, member: Member, submit: CallSubmit):
   const { decision } = evaluation.value;
   if (decision.effect === 'error')
     return refuse({ code: ERROR_CODES.invalidArguments, message: decision.reasons.join('; ') });
-  return record(gateway, member, found, parsed.value, evaluation.value);
+  const judgement = { found, call: parsed.value, evaluation: evaluation.value };
+  return record(gateway, member, { ...judgement, outcome: await outcomeOf(gateway, judgement, aside) });
 }
 
 /** Sends out what was recorded. */

@@ -1,8 +1,9 @@
 import { isSubjectToken } from '@countersign/kernel';
 import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionCommand, SessionOpen } from '@countersign/protocol';
 import { childTraceparent } from '@countersign/service-kit';
+import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
-import { isKeyOf } from '../record/members.ts';
+import { isKeyOf, type Member } from '../record/members.ts';
 import { takeSessionCommand } from '../sessions/session-command.ts';
 import { backgroundCall, cancelCall } from './cancel.ts';
 import { followOutput } from './follow-output.ts';
@@ -29,11 +30,37 @@ function decoded<T>(decode: (bytes: Uint8Array) => T, bytes: Uint8Array): T | un
 }
 
 /**
+ * Takes one submitted call. A resend of a call that is in work here is dropped: the first message is not acked before its
+ * answer, and comes again when this gateway dies.
+ */
+async function takeCall(gateway: Gateway, member: Member, submit: CallSubmit, aside: StepAside): Promise<void> {
+  const name = `${member.id}/${submit.callId}`;
+  if (gateway.inWork.has(name)) return;
+  gateway.inWork.add(name);
+  try {
+    followOutput(gateway, member, submit);
+    await submitCall(gateway, member, { ...submit, traceparent: childTraceparent(submit.traceparent) }, aside);
+  } finally {
+    gateway.inWork.delete(name);
+  }
+  const waiting = tombstonesOf(gateway);
+  const tombstone = waiting.get(name);
+  waiting.delete(name);
+  if (tombstone && gateway.now() - tombstone.atMs < TOMBSTONE_MS)
+    await cancelCall(gateway, member.id, submit.callId, member.id, tombstone.reason);
+}
+
+/**
  * Takes a message of `cs.v1.call.<agent>` or `cs.v1.cancel.<agent>`. SECURITY: the sender in the subject, the signing key
  * and the enrolment must agree; anything else is dropped, since nobody can be answered safely. Rejects when the record
  * cannot be reached.
  */
-export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint8Array): Promise<void> {
+export async function takeMessage(
+  gateway: Gateway,
+  subject: string,
+  bytes: Uint8Array,
+  aside: StepAside,
+): Promise<void> {
   const id = subject.split('.').at(-1) ?? '';
   const drop = (code: string) => gateway.logger.warn({ subject, code }, 'message is refused');
   const member = await gateway.members.find('agent', id);
@@ -56,14 +83,7 @@ export async function takeMessage(gateway: Gateway, subject: string, bytes: Uint
   if (call.ok) {
     const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
     if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
-    followOutput(gateway, member, submit);
-    await submitCall(gateway, member, { ...submit, traceparent: childTraceparent(submit.traceparent) });
-    const waiting = tombstonesOf(gateway);
-    const tombstone = waiting.get(`${id}/${submit.callId}`);
-    waiting.delete(`${id}/${submit.callId}`);
-    if (tombstone && gateway.now() - tombstone.atMs < TOMBSTONE_MS)
-      await cancelCall(gateway, id, submit.callId, id, tombstone.reason);
-    return;
+    return takeCall(gateway, member, submit, aside);
   }
   const command = open(EnvelopeKind.SESSION_COMMAND);
   if (command.ok) {

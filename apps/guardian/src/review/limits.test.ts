@@ -133,7 +133,7 @@ test('a provider that was left alone is tried again and believed', async () => {
 test('a provider that hangs is left alone too', async () => {
   const config = { deadlineMs: HANG_MS, limits: { breakerFaults: 2, breakerOpenMs: LONG_MS } };
   guardian = await guardianUnderTest({ script: () => undefined, config });
-  const hanging = await Promise.all([guardian.review(), guardian.review()]);
+  const hanging = await Promise.all(['call_a', 'call_b'].map((callId) => guardian.review({ callId })));
   expect(hanging.map((reply) => reply.category)).toEqual(['timed_out', 'timed_out']);
   expect(await guardian.review()).toMatchObject({ category: 'unavailable' });
   expect(guardian.endpoint.asked).toHaveLength(2);
@@ -146,7 +146,9 @@ test('a provider that answers badly is not left alone', async () => {
 
 test('a session cannot spend more requests than its budget, and others still can', async () => {
   guardian = await guardianUnderTest({ script: say(APPROVE), config: { limits: { requestsPerSession: 2 } } });
-  const asked = ['ses_a', 'ses_a', 'ses_a', 'ses_b'].map((sessionId) => guardian.review({ sessionId }));
+  const asked = ['ses_a', 'ses_a', 'ses_a', 'ses_b'].map((sessionId, at) =>
+    guardian.review({ sessionId, callId: `call_${at}` }),
+  );
   const replies = await Promise.all(asked);
   expect(replies.map((reply) => reply.category)).toEqual(['reviewed', 'reviewed', 'unavailable', 'reviewed']);
   expect(replies[2]?.reason).toContain('the session has spent its 2 review requests');
@@ -224,6 +226,39 @@ test('arguments that are too long to be shown are not reviewed, and a person is 
   expect(guardian.endpoint.asked).toEqual([]);
 });
 
+test('a call that is reviewed already is not reviewed again, and counts as one denial', async () => {
+  const answers = Promise.withResolvers<void>();
+  const script: Script = async (asked, response, turn) => {
+    await answers.promise;
+    say(DENY)(asked, response, turn);
+  };
+  guardian = await guardianUnderTest({ script, config: { limits: { denialsInRow: 2 } } });
+  const twice = [guardian.review({ callId: 'call_b' }), guardian.review({ callId: 'call_b' })];
+  const other = guardian.review({ callId: 'call_c', sessionId: 'ses_c' });
+  await expect.poll(() => guardian.endpoint.asked.length, { timeout: 10_000 }).toBe(2);
+  answers.resolve();
+  const replies = await Promise.all([...twice, other]);
+  expect(replies.map(({ category, callHuman }) => [category, callHuman])).toEqual(
+    Array.from({ length: 3 }, () => ['reviewed', false]),
+  );
+  expect(guardian.endpoint.asked).toHaveLength(2);
+});
+
+test('a caller that leaves takes the review from nobody else', async () => {
+  const answers = Promise.withResolvers<void>();
+  const script: Script = async (asked, response, turn) => {
+    await answers.promise;
+    say(APPROVE)(asked, response, turn);
+  };
+  guardian = await guardianUnderTest({ script });
+  const leaving = guardian.client.review(ReviewRequest.fromPartial(ORDINARY), () => undefined);
+  await expect.poll(() => guardian.endpoint.asked.length, { timeout: 10_000 }).toBe(1);
+  const staying = guardian.review();
+  leaving.cancel();
+  answers.resolve();
+  expect(await staying).toMatchObject({ approve: true });
+});
+
 test('200 reviews at once keep to the limit and leave other calls of the service alone', async () => {
   const script: Script = (asked, response, turn) => void setTimeout(() => say(APPROVE)(asked, response, turn), 20);
   guardian = await guardianUnderTest({ script, config: { deadlineMs: 20_000, limits: { concurrent: 8 } } });
@@ -241,7 +276,7 @@ test('200 reviews at once keep to the limit and leave other calls of the service
 test('reviews that find no place in time or in the line are not approvals', async () => {
   const config = { deadlineMs: HANG_MS, limits: { concurrent: 1, waiting: 1 } };
   guardian = await guardianUnderTest({ script: () => undefined, config });
-  const replies = await Promise.all([1, 2, 3].map(() => guardian.review()));
+  const replies = await Promise.all([1, 2, 3].map((at) => guardian.review({ callId: `call_${at}` })));
   expect(replies.map((reply) => [reply.approve, reply.category]).sort()).toEqual([
     [false, 'timed_out'],
     [false, 'timed_out'],

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { ReviewReply, type ReviewRequest } from '@countersign/protocol';
+import { ReviewReply, ReviewRequest } from '@countersign/protocol';
 import { Slots } from '@countersign/service-kit';
 import type { GuardianConfig } from '../config.ts';
 import { BudgetFile } from '../limits/budget-file.ts';
@@ -11,6 +11,7 @@ import { visibleText } from '../prompt/visible-text.ts';
 import { openProvider } from '../providers/open-provider.ts';
 import type { FaultCategory, Provider } from '../providers/provider.ts';
 import { askProvider } from './ask-provider.ts';
+import { SharedRuns } from './shared-runs.ts';
 import { parseVerdict } from './verdict.ts';
 
 const FENCE_BYTES = 12;
@@ -71,6 +72,7 @@ export class Reviewer {
   readonly #slots: Slots;
   readonly #budget: RequestBudget;
   readonly #streaks: DenialStreaks;
+  readonly #running = new SharedRuns<ReviewReply>();
 
   /** `keys`: keys that the environment holds, by provider. Throws a FaultError for a budget file that cannot be read. */
   constructor(config: GuardianConfig, keys: ReadonlyMap<string, string> = new Map()) {
@@ -103,8 +105,16 @@ export class Reviewer {
     return this.#streaks.resume(sessionId);
   }
 
-  /** One review. Never rejects; `callerLeft` ends it early. */
-  async review(request: ReviewRequest, callerLeft: AbortSignal): Promise<ReviewReply> {
+  /**
+   * One review. Never rejects; `callerLeft` ends it early. A call that is being reviewed already is not reviewed again: a second
+   * gateway that took a resend of it gets the same reply, and it counts once in budgets and rows of denials.
+   */
+  review(request: ReviewRequest, callerLeft: AbortSignal): Promise<ReviewReply> {
+    const key = createHash('sha256').update(ReviewRequest.encode(request).finish()).digest('hex');
+    return this.#running.join(key, callerLeft, (left) => this.#reviewOnce(request, left));
+  }
+
+  async #reviewOnce(request: ReviewRequest, callerLeft: AbortSignal): Promise<ReviewReply> {
     const startMs = Date.now();
     const check = this.checkModel(request);
     const tally = new Tally();
