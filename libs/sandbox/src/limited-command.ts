@@ -2,6 +2,11 @@ import { BRIDGE } from './bwrap-argv.ts';
 
 const MAX_PROCESSES = 1024;
 
+/** Descriptor over which a command is held until it may run. */
+export const HOLD_FD = 5;
+/** Descriptor of the channel to the bridge of `networked`. */
+export const BRIDGE_FD = 6;
+
 /** Limits of each process of a command; absent means none. */
 export type CommandLimits = {
   readonly cpuSeconds?: number | undefined;
@@ -35,13 +40,26 @@ function limitScript({ cpuSeconds, memoryBytes, fileBytes, processes = MAX_PROCE
  * Starts the bridge and waits until its output ends, which it closes when the way out is open; then nothing of the
  * channel is left for the command.
  */
-const BRIDGED = `"${BRIDGE.node}" "${BRIDGE.script}" </dev/null || exit 126; exec 5>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE`;
+const BRIDGED = `"${BRIDGE.node}" "${BRIDGE.script}" </dev/null || exit 126; exec ${BRIDGE_FD}>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE`;
+
+/** Says that the shell is there, waits for a line, and ends when the other side of the channel does. */
+const HELD = `echo >&${HOLD_FD} && read -r _ <&${HOLD_FD} || exit 126; exec ${HOLD_FD}>&-`;
+
+export type CommandStart = {
+  /** The way out of `networked` is opened over BRIDGE_FD first. */
+  readonly bridged?: boolean;
+  /** The command waits for a line on HOLD_FD. */
+  readonly held?: boolean;
+  readonly limits?: CommandLimits | undefined;
+};
 
 /** The command below its limits. It is passed as arguments and never becomes part of a script of ours. */
 export function limitedCommand(
   command: readonly string[],
-  { bridged = false, limits = {} }: { readonly bridged?: boolean; readonly limits?: CommandLimits | undefined } = {},
+  { bridged = false, held = false, limits = {} }: CommandStart = {},
 ): readonly string[] {
-  const script = [...limitScript(limits), ...(bridged ? [BRIDGED] : []), 'exec "$@"'].join('; ');
+  const script = [...limitScript(limits), ...(bridged ? [BRIDGED] : []), ...(held ? [HELD] : []), 'exec "$@"'].join(
+    '; ',
+  );
   return ['/bin/sh', '-c', script, 'sh', ...command];
 }

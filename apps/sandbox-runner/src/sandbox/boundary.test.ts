@@ -1,12 +1,27 @@
+import { once } from 'node:events';
 import { chmodSync, existsSync, lchownSync, linkSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { PROFILES, REFUSED_SYSCALLS } from '@countersign/sandbox';
 import { afterAll, describe, expect, it } from 'vitest';
 import { attempts, CommandUnderTest } from './testing/command-under-test.ts';
 
 const under = new CommandUnderTest();
 afterAll(() => under.close());
+
+const INSTALLATION = path.resolve(fileURLToPath(import.meta.url), '../../../../..');
+
+/** Numbers of the processes that have the text in their arguments. */
+function processesNaming(text: string): string[] {
+  return readdirSync('/proc').filter((name) => {
+    try {
+      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(text);
+    } catch {
+      return false;
+    }
+  });
+}
 
 const state = path.join(under.home, '.local/state/countersign/abc123');
 const elsewhere = path.join(under.base, 'elsewhere');
@@ -169,6 +184,17 @@ describe('protected names', () => {
     await new Promise((resolve) => child.once('close', resolve));
     await under.shell(project, 'true');
     expect(readdirSync(project)).toEqual(['up']);
+  });
+
+  it('leave nothing running when the starter is killed before bubblewrap tied itself to it', async () => {
+    const project = under.project();
+    const starter = path.join(import.meta.dirname, 'testing/killed-starter.ts');
+    const text = `touch ${project}/ran; sleep 60`;
+    const child = under.start([process.execPath, starter, project, INSTALLATION, text]);
+    const [, signal] = await once(child, 'close');
+    expect(signal).toBe('SIGKILL');
+    await expect.poll(() => processesNaming(project), { timeout: 20_000 }).toEqual([]);
+    expect(existsSync(path.join(project, 'ran'))).toBe(false);
   });
 
   it('let git find the repository above a project in a subfolder', async () => {

@@ -73,7 +73,7 @@ async function printArgv({ request, command }: Invocation): Promise<number> {
       prepared.program,
       ...prepared.args,
       '--',
-      ...limitedCommand(resolveProgram(command, prepared), { bridged: prepared.profile === 'networked' }),
+      ...limitedCommand(resolveProgram(command, prepared), { bridged: prepared.profile === 'networked', held: true }),
     ];
     process.stdout.write(`${JSON.stringify({ argv, environment: prepared.environment }, null, 2)}\n`);
     return 0;

@@ -82,8 +82,6 @@ export type PreparedRun = {
 
 export const SECCOMP_FD = 3;
 export const STATUS_FD = 4;
-/** Channel to the bridge of `networked`. The number is known to its start script. */
-export const BRIDGE_FD = 5;
 const BRIDGE_SCRIPT = fileURLToPath(new URL('../egress/bridge.mjs', import.meta.url));
 
 /** The profile by that name. Throws a SandboxRefusal for one that does not exist. */

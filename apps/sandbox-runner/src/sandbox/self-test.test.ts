@@ -1,4 +1,4 @@
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CommandUnderTest } from './testing/command-under-test.ts';
@@ -39,6 +39,12 @@ describe('the self-test', () => {
     'case "$1" in --help) echo "--json-status-fd --seccomp --remount-ro"; exit;; esac\nwhile [ "$1" != -- ]; do shift; done; shift; echo \'{"child-pid": 1}\' >&4; "$@"; echo "{\\"exit-code\\": $?}" >&4',
   );
 
+  copyFileSync('/usr/bin/bwrap', path.join(under.base, 'real'));
+  const LAX = program(
+    'lax',
+    `case "$1" in --help) exec ${under.base}/real --help; esac\nwhile [ "$1" != -- ]; do shift; done; exec ${under.base}/real --die-with-parent --unshare-user --unshare-pid --bind / / --dev /dev --seccomp 3 --json-status-fd 4 "$@"`,
+  );
+
   const DEAD = program('dead', '');
   chmodSync(DEAD, 0o644);
 
@@ -51,7 +57,8 @@ describe('the self-test', () => {
     ['with a masked /proc', host('mount -t tmpfs none /proc/fs'), /\/proc cannot be mounted.*unmasked/],
     ['with an old binary', instead(OLD), /lacks `--json-status-fd --remount-ro`/],
     ['where user namespaces are refused', instead(APPARMOR), /refuses user namespaces.*uid map/],
-    ['with a binary that isolates nothing', instead(LYING), /canaries got through: .*unix-socket/],
+    ['with a binary that isolates nothing', instead(LYING), /did not put the command below.*did not run/],
+    ['with a binary that isolates too little', instead(LAX), /canaries got through: .*outside-write.*network/],
     ['with a binary that cannot be started', instead(DEAD), /bwrap` does not run|is not installed/],
   ])('refuses %s, names the cause and runs nothing outside', async (_, behind, reason) => {
     const { status, stdout } = await under.sandbox(['doctor'], { behind });

@@ -1,12 +1,13 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, readFileSync } from 'node:fs';
-import { Server } from 'node:net';
+import { Server, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
-import { type CommandLimits, limitedCommand } from '@countersign/sandbox';
+import { BRIDGE_FD, type CommandLimits, HOLD_FD, limitedCommand } from '@countersign/sandbox';
 import type { EgressProxy } from '../egress/egress-proxy.ts';
-import { BRIDGE_FD, type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
+import { holdCommand } from './command-hold.ts';
+import { type PreparedRun, SECCOMP_FD, STATUS_FD } from './prepare-run.ts';
 
 /** Why a run was ended from outside. */
 export type StopReason = 'timeout' | 'stop';
@@ -19,7 +20,7 @@ export type SandboxEnding =
 
 export type RunningSandbox = {
   readonly ended: Promise<SandboxEnding>;
-  /** Asks the command to end, and ends the whole tree after a grace of half a second. */
+  /** Asks the command to end, and ends the whole tree after a grace of half a second. One that is held never runs. */
   readonly stop: (reason: StopReason) => void;
   /** Ends the whole tree at once. */
   readonly kill: () => void;
@@ -62,6 +63,14 @@ const NO_WAY_OUT: SandboxEnding = {
   reason: 'the way out of the sandbox could not be opened, so the command did not run',
 };
 
+const UNTIED: SandboxEnding = {
+  kind: 'sandbox_failed',
+  code: ERROR_CODES.sandboxUnavailable,
+  reason:
+    'bubblewrap did not put the command below the system call filter and tie it to its parent, so it did not run; ' +
+    'use the bubblewrap of the system and Linux 5.9 or newer',
+};
+
 /** Takes the port that the bridge opened inside, before the command starts. */
 function takeWayOut(child: ChildProcess, egress: EgressProxy): void {
   child.on('message', (_, handle) => {
@@ -71,10 +80,12 @@ function takeWayOut(child: ChildProcess, egress: EgressProxy): void {
   });
 }
 
-function endingOf(status: Status, stopped: StopReason | undefined, signal: NodeJS.Signals | null): SandboxEnding {
+type Seen = { readonly status: Status; readonly stopped: StopReason | undefined; readonly released: boolean };
+
+function endingOf({ status, stopped, released }: Seen, signal: NodeJS.Signals | null): SandboxEnding {
   if (stopped) return { kind: 'killed', reason: stopped, signal: signal ?? 'SIGTERM' };
-  if (status.exitCode !== undefined) return { kind: 'exited', code: status.exitCode };
-  if (signal && status.childPid !== undefined) return { kind: 'killed', reason: 'signal', signal };
+  if (released && status.exitCode !== undefined) return { kind: 'exited', code: status.exitCode };
+  if (released && signal) return { kind: 'killed', reason: 'signal', signal };
   return {
     kind: 'sandbox_failed',
     code: ERROR_CODES.sandboxUnavailable,
@@ -85,7 +96,7 @@ function endingOf(status: Status, stopped: StopReason | undefined, signal: NodeJ
 export type SpawnRequest = {
   readonly command: readonly string[];
   /** Descriptors stay the caller's. */
-  readonly stdio: readonly ['inherit' | 'ignore', 'inherit' | number, 'inherit' | number];
+  readonly stdio: readonly ['inherit' | 'ignore', 'inherit' | 'ignore' | number, 'inherit' | 'ignore' | number];
   /** Needed by the profile `networked`; the caller closes it. */
   readonly egress?: EgressProxy;
   readonly resources?: CommandLimits | undefined;
@@ -95,6 +106,7 @@ function stdioOf({ stdio, egress }: SpawnRequest, filter: number): StdioOptions 
   const all = [...stdio] as ('inherit' | 'ignore' | 'ipc' | 'pipe' | number)[];
   all[SECCOMP_FD] = filter;
   all[STATUS_FD] = 'pipe';
+  all[HOLD_FD] = 'pipe';
   if (egress) all[BRIDGE_FD] = 'ipc';
   return all;
 }
@@ -104,7 +116,8 @@ export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest)
   const { command, egress, resources: limits } = request;
   const filter = prepared.openFilter();
   const bridged = egress !== undefined;
-  const child = spawn(prepared.program, [...prepared.args, '--', ...limitedCommand(command, { bridged, limits })], {
+  const inner = limitedCommand(command, { bridged, held: true, limits });
+  const child = spawn(prepared.program, [...prepared.args, '--', ...inner], {
     cwd: '/',
     env: prepared.environment,
     stdio: stdioOf(request, filter),
@@ -118,19 +131,33 @@ export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest)
     if (status.length < MAX_STATUS_CHARS) status += chunk;
   });
   channel?.on('error', () => undefined);
+  const kill = () => void child.kill('SIGKILL');
+  let isUntied = false;
+  const hold = holdCommand((child.stdio as unknown[])[HOLD_FD] as Socket, {
+    firstProcess: () => parseStatus(status).childPid,
+    onUntied: () => {
+      isUntied = true;
+      kill();
+    },
+  });
+  child.once('exit', hold.refuse);
   const ended = new Promise<SandboxEnding>((resolve) => {
     child.once('error', ({ message: reason }) =>
       resolve({ kind: 'sandbox_failed', code: ERROR_CODES.sandboxUnavailable, reason }),
     );
     child.once('close', (_, signal) => {
-      const ending = endingOf(parseStatus(status), stopped, signal);
-      resolve(egress && !egress.opened && ending.kind === 'exited' ? NO_WAY_OUT : ending);
+      const seen = { status: parseStatus(status), stopped, released: hold.released() };
+      const isShut = egress !== undefined && !egress.opened && seen.status.exitCode !== undefined;
+      if (stopped) resolve(endingOf(seen, signal));
+      else if (isUntied) resolve(UNTIED);
+      else resolve(isShut ? NO_WAY_OUT : endingOf(seen, signal));
     });
   });
-  const kill = () => void child.kill('SIGKILL');
   const stop = (reason: StopReason) => {
     if (stopped) return;
     stopped = reason;
+    hold.refuse();
+    if (!hold.released()) return kill();
     const { childPid } = parseStatus(status);
     if (childPid !== undefined) for (const pid of childrenOf(childPid)) terminate(pid);
     void Promise.race([ended, sleep(GRACE_MS)]).then(kill);
