@@ -15,6 +15,7 @@ import type { GatewayStep } from './gateway-step.ts';
 import type { Governance } from './governance/governance.ts';
 import type { GrantLedger } from './grants/grant-ledger.ts';
 import type { Metrics } from './metrics.ts';
+import type { Reach } from './notify/reach.ts';
 import type { PolicyDesk } from './policy/policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
@@ -34,6 +35,7 @@ export type Gateway = {
   readonly guardian: GuardianClient;
   readonly opinions: OpinionDesk;
   readonly hub: EventHub;
+  readonly reach: Reach;
   readonly output: LiveOutput;
   /** Calls whose output goes to their agent. */
   readonly followed: Set<string>;

@@ -19,13 +19,17 @@ const MAX_LISTENERS = 1_000;
 /** `undefined`: events may be missing; list again. */
 type Listener = (event: DeskEvent | undefined) => void;
 
+/** True when a follower may decide on the calls of `queue` that are made for `principal`. */
+export type Decides = (call: { readonly queue: string; readonly principal: string }) => boolean;
+
 /**
  * Events of all gateways, numbered by the feed that they share, for live streams and their resume at any of them. INVARIANT:
  * listeners get every event in the feed's order, or are told to list again.
  */
 export class EventHub {
   readonly #ring: DeskEvent[] = [];
-  readonly #listeners = new Set<Listener>();
+  /** Who follows: whether an approval of a queue's calls can come from there. */
+  readonly #listeners = new Map<Listener, Decides>();
   readonly #own = new Set<(event: NewEvent) => void>();
   #publish: (event: NewEvent) => void = () => undefined;
 
@@ -45,13 +49,13 @@ export class EventHub {
     if (event.id <= (this.#ring.at(-1)?.id ?? 0)) return;
     this.#ring.push(event);
     if (this.#ring.length > RING) this.#ring.shift();
-    for (const listener of this.#listeners) listener(event);
+    for (const listener of this.#listeners.keys()) listener(event);
   }
 
   /** The feed broke: nobody can tell what is missing. */
   reset(): void {
     this.#ring.length = 0;
-    for (const listener of this.#listeners) listener(undefined);
+    for (const listener of this.#listeners.keys()) listener(undefined);
   }
 
   /** Events after `lastId`; undefined when some of them are gone and the reader must list again. */
@@ -63,20 +67,20 @@ export class EventHub {
   }
 
   /** Follows events; returns the end of it, or undefined when too many follow already. */
-  follow(listener: Listener): (() => void) | undefined {
+  follow(listener: Listener, decides: Decides): (() => void) | undefined {
     if (this.#listeners.size >= MAX_LISTENERS) return undefined;
-    this.#listeners.add(listener);
+    this.#listeners.set(listener, decides);
     return () => this.#listeners.delete(listener);
+  }
+
+  /** True when somebody who may decide on such a call follows at this gateway. */
+  isFollowed(call: Parameters<Decides>[0]): boolean {
+    return [...this.#listeners.values()].some((decides) => decides(call));
   }
 
   /** Follows what this gateway emits, so that one of them acts on each event. */
   followOwn(listener: (event: NewEvent) => void): () => void {
     this.#own.add(listener);
     return () => this.#own.delete(listener);
-  }
-
-  /** People and programs that follow at this gateway. */
-  get followers(): number {
-    return this.#listeners.size;
   }
 }

@@ -18,6 +18,7 @@ import type { GatewayStep } from './gateway-step.ts';
 import { openPeople } from './governance/open-people.ts';
 import { GrantLedger } from './grants/grant-ledger.ts';
 import { Metrics } from './metrics.ts';
+import { Reach } from './notify/reach.ts';
 import { PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
@@ -63,6 +64,7 @@ export async function openGateway(
   followBroker(connection, hosts, freeze, { isAudit: (key) => known.isKey('audit', key), now });
   const common = { audit, identity, isGateway: (key: string) => known.isKey('gateway', key), now, logger };
   const bus = new GatewayBus({ ...common, connection });
+  const hub = new EventHub();
   const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
   await grants.open(await bus.othersRun());
   bus.answerPings();
@@ -78,7 +80,8 @@ export async function openGateway(
     policy,
     guardian: grpcClient(GuardianClient, config.guardianAddress),
     opinions: new OpinionDesk(),
-    hub: new EventHub(),
+    hub,
+    reach: new Reach({ channels: config.channels, hub, bus, now }),
     output: followOutput(connection, new LiveOutput({ audit, members, control, now })),
     followed: new Set(),
     inWork: new Set(),

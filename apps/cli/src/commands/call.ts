@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Agent, CallOutcome, LiveOutput } from '@countersign/agent';
-import { visibleBytes } from '@countersign/protocol';
+import { ERROR_CODES, visibleBytes } from '@countersign/protocol';
 import type { Command } from 'commander';
 import { dataRoot, localAgent } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
@@ -80,7 +80,8 @@ export function addCallCommand(program: Command): void {
           session: options.session ?? (await sampleSession(agent, command)),
           ...(options.tighten ? { tighten: options.tighten } : {}),
           onOutput: showLive,
-          onEvent: ({ state, callId }) => process.stderr.write(`${callId}: ${state}\n`),
+          onEvent: ({ state, callId, code, reason }) =>
+            process.stderr.write(`${callId}: ${state}${code === ERROR_CODES.noApprover ? `: ${reason}` : ''}\n`),
         });
         process.once('SIGINT', () => cancel('cancelled on the command line'));
         const outcome = await result;

@@ -76,6 +76,14 @@ test('fifty answers of three people at two gateways in the same moment: one wins
   expect((await verifyLog(fleet.installation)).text).toMatch(/^\d+ entries, 0 problems$/);
 });
 
+test('an agent is told at once that its call waits for nobody', async () => {
+  const { call, events: told } = await callUntil(fleet, write('alone.txt'), ['pending']);
+  const warned = await eventually(async () => told.find(({ code }) => code === 'countersign.gateway.no_approver'));
+  expect(warned).toMatchObject({ state: 'pending', callId: call.callId });
+  call.cancel();
+  expect((await call.result).state).toBe('cancelled');
+});
+
 test('every gateway shows the same events in the same order, and a reader resumes at the other one', async () => {
   const bases = [fleet.installation.endpoints.http, fleet.installation.secondAddress];
   const wanted = 4;

@@ -1,5 +1,13 @@
 import { type CallState, isTerminal } from '@countersign/kernel';
-import { CallEvent, type CallRecord, EnvelopeKind, sealTo, signEnvelope, subjects } from '@countersign/protocol';
+import {
+  CallEvent,
+  type CallRecord,
+  EnvelopeKind,
+  ERROR_CODES,
+  sealTo,
+  signEnvelope,
+  subjects,
+} from '@countersign/protocol';
 import { traceId } from '@countersign/service-kit';
 import type { Gateway } from '../context.ts';
 
@@ -57,6 +65,23 @@ export async function announce(gateway: Gateway, callId: string, code = ''): Pro
   return record;
 }
 
+const UNREACHABLE =
+  'nobody who may decide follows the desk, and no channel tells of it; the call waits until its deadline';
+
+/** Tells the agent of a waiting call at once when nobody is there to answer. Delays nothing. */
+function warnUnreachable(gateway: Gateway, { callId, sessionId, agent, queue, principal }: CallRecord): void {
+  const warn = (reachable: boolean) => {
+    if (reachable) return;
+    const code = ERROR_CODES.noApprover;
+    gateway.logger.warn({ call: callId, queue }, UNREACHABLE);
+    tellAgent(gateway, agent, {
+      ...{ type: 'call.state', callId, sessionId },
+      ...{ state: 'pending', code, reason: UNREACHABLE },
+    });
+  };
+  void gateway.reach.isReachable({ queue, principal }).then(warn);
+}
+
 /** Tells agent and desk the state of a call that was just read or recorded. A closed call carries its sealed result. */
 export async function announceRecord(gateway: Gateway, record: CallRecord, code = ''): Promise<void> {
   const { callId, state, host } = record;
@@ -73,6 +98,7 @@ export async function announceRecord(gateway: Gateway, record: CallRecord, code 
     sealedResult: terminal ? await resultFor(gateway, record) : new Uint8Array(),
   });
   if (terminal) gateway.output.end(callId);
+  if (state === 'pending') warnUnreachable(gateway, record);
   const name = record.state === 'pending' ? 'approval_request' : 'call';
   gateway.hub.emit(name, callSummary(record), record.queue);
 }

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { ERROR_CODES } from '@countersign/protocol';
-import { seesAll, visible } from '../access/principal.ts';
+import { hasRole, seesAll, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
-import type { DeskEvent } from '../event-hub.ts';
+import type { Decides, DeskEvent } from '../event-hub.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -20,12 +20,16 @@ function eventRoute(app: Http, gateway: Gateway): void {
       if (visible(principal, event, gateway.queues))
         raw.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
     };
+    const { roles, scope } = ACCESS.decide;
+    const mayDecide = hasRole(principal, roles) && principal.scopes.includes(scope);
+    const decides: Decides = (call) =>
+      mayDecide && call.principal !== principal.name && visible(principal, call, gateway.queues);
     const unfollow = gateway.hub.follow((event) => {
       // A reader that does not keep up is cut off; it comes back and resumes.
       if (raw.writableLength > 1_048_576) raw.destroy();
       else if (event) write(event);
       else raw.write('event: reset\ndata: {}\n\n');
-    });
+    }, decides);
     if (!unfollow) {
       reply.code(503).send();
       return;

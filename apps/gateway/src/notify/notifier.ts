@@ -48,11 +48,6 @@ export class Notifier {
     return this.#options.channels.map(({ id, kind }) => ({ id, kind }));
   }
 
-  /** True when somebody who is not at the desk would be told about a call of `queue`. */
-  reaches(queue: string): boolean {
-    return this.#options.channels.some((channel) => channel.queues === undefined || channel.queues.includes(queue));
-  }
-
   async start(): Promise<void> {
     const { channels, jetstream, manager, logger } = this.#options;
     await ensureNoticeStreams(
