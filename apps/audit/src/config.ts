@@ -32,6 +32,16 @@ export const auditConfigSchema = commonConfigSchema.extend({
     .array(z.string().refine((text) => readWitness(text) !== undefined, 'is no witness key'))
     .max(16)
     .default([]),
+  /**
+   * How long payloads stay readable after the last entry of their session, and how long copies of the key folder live on
+   * elsewhere (0: none are made), which `erasure.done` names.
+   */
+  retention: z
+    .strictObject({
+      payloadDays: z.int().min(184).max(36_500).default(400),
+      keyCopyDays: z.int().min(0).max(36_500).default(0),
+    })
+    .prefault({}),
   streams: streamsSchema,
 });
 

@@ -3,7 +3,14 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import type { TreeHead } from '@countersign/merkle';
-import { AppendRequest, AuditService, ERROR_CODES, type Identity, type KnownRoster } from '@countersign/protocol';
+import {
+  AppendRequest,
+  AuditService,
+  CustodyService,
+  ERROR_CODES,
+  type Identity,
+  type KnownRoster,
+} from '@countersign/protocol';
 import {
   connectNats,
   inboxPrefix,
@@ -17,12 +24,14 @@ import {
 import pg from 'pg';
 import { beatOf, frozenFacts } from './beat.ts';
 import type { AuditConfig } from './config.ts';
+import { Custody } from './custody/custody.ts';
 import { connectWriter, migrate } from './db/connection.ts';
 import { type Lease, waitForLease } from './lease/lease.ts';
 import { PayloadKeys } from './payload/payload-keys.ts';
 import { readWitness } from './proofs/cosignatures.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
+import { custodyRoutes } from './routes/custody-routes.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
 import { type AcceptedLoss, checkOutside, forgetLoss, writeOutside } from './sequencer/outside-checkpoint.ts';
@@ -72,7 +81,7 @@ async function recordLoss(sequencer: Sequencer, file: string, loss: AcceptedLoss
   const body = new TextEncoder().encode(JSON.stringify({ detail }));
   const id = `ent_log_gap.found_${loss.size}`;
   const entry = { id, type: 'gap.found', stream: 'audit', emittedMs: BigInt(nowMs), body };
-  const { refusal } = await sequencer.append(AppendRequest.fromPartial({ entries: [entry] }));
+  const { refusal } = await sequencer.appendOwn(AppendRequest.fromPartial({ entries: [entry] }));
   if (refusal)
     throw new FaultError(`the loss could not be recorded: ${refusal.message}`, { code: ERROR_CODES.auditRolledBack });
   forgetLoss(file);
@@ -258,6 +267,13 @@ export async function startAudit(
     now,
     logger,
   });
+  const custody = new Custody({
+    ...{ sequencer, payloads: log.payloads, reader, now },
+    indexed: (size) => evidence.facts.upTo(size),
+    ...config.retention,
+  });
+  await custody.resume();
+  const readFailed = (error: unknown) => logger.error({ err: error }, 'a request failed');
   const implementation = auditRoutes({
     sequencer,
     payloads: log.payloads,
@@ -266,10 +282,14 @@ export async function startAudit(
     checkpointOf,
     publishBeat: beat,
     now,
-    log: (error) => logger.error({ err: error }, 'a read failed'),
+    log: readFailed,
   });
   const server = await serveGrpc({
-    services: [evidence.service, { definition: AuditService, implementation: implementation as never }],
+    services: [
+      evidence.service,
+      { definition: AuditService, implementation: implementation as never },
+      { definition: CustodyService, implementation: custodyRoutes(custody, readFailed) as never },
+    ],
     ...config.listen,
   });
   beat();

@@ -19,6 +19,13 @@ export class RefusedError extends Error {
   }
 }
 
+/** SECURITY: what a file says may hold control characters; a terminal must not act on them. */
+export const plainText = (text: string): string =>
+  text.replace(
+    /[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]/gu,
+    (char) => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
+  );
+
 /** Prints one value: JSON on one line with `--json`, else the text. */
 export function print(command: Command, value: unknown, text: string): void {
   const { json } = command.optsWithGlobals<{ json?: boolean }>();

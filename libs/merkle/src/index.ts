@@ -63,4 +63,4 @@ export {
   verifyInclusion,
 } from './tree.ts';
 export { type Bundle, type Verification, verifyBundle } from './verify-bundle.ts';
-export { MAX_PROBLEMS, type Problem, Walk } from './walk.ts';
+export { type Ended, MAX_PROBLEMS, type Problem, Walk } from './walk.ts';

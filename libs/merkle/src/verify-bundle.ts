@@ -1,6 +1,6 @@
 import { type Checkpoint, type NoteVerifier, verifySignedNote } from './checkpoint.ts';
 import { equalBytes, leafHash } from './tree.ts';
-import { type Problem, Walk } from './walk.ts';
+import { type Ended, type Problem, Walk } from './walk.ts';
 
 /** An exported log and whose signature it must carry. */
 export type Bundle = NoteVerifier & {
@@ -27,6 +27,8 @@ export type Verification = {
   readonly root: Uint8Array;
   /** Calls that had not ended at the end of the log; not a problem. */
   readonly openCalls: readonly string[];
+  /** What the log says was erased or dropped; not a problem. */
+  readonly ended: readonly Ended[];
 };
 
 type Kept = { readonly checkpoint: Checkpoint; readonly isOlder: boolean };
@@ -100,5 +102,6 @@ export function verifyBundle(bundle: Bundle): Verification {
   }
   const openCalls = [...walk.stories].filter(([, story]) => !story.closed).map(([call]) => call);
   const problems = walk.problems.sort(byIndex);
-  return { problems, moreProblems: walk.uncounted, entries: walk.size, root: walk.root(), openCalls };
+  const { ended } = walk;
+  return { problems, moreProblems: walk.uncounted, entries: walk.size, root: walk.root(), openCalls, ended };
 }

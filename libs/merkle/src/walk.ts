@@ -21,12 +21,32 @@ export const hex = (bytes: Uint8Array): string => {
   return text;
 };
 
+/** Payloads or entries that were ended before or at their time, as the log says it. */
+export type Ended = {
+  readonly index: number;
+  readonly type: 'erasure.done' | 'retention.dropped';
+  readonly scope: string;
+  readonly subject: string;
+  readonly sessions: number;
+};
+
+/** More of them than this are not listed. */
+const MAX_ENDED = 10_000;
+
+function endedOf({ index, type, detail }: AuditEntry): Ended | undefined {
+  if (type !== 'erasure.done' && type !== 'retention.dropped') return undefined;
+  const text = (name: string) => (typeof detail?.[name] === 'string' ? (detail[name] as string) : '');
+  return { index, type, scope: text('scope'), subject: text('subject'), sessions: Number(detail?.sessions ?? 0) };
+}
+
 type Last = { readonly index: number; readonly seq: number; readonly leaf: string };
 
 /** Reads a log from its beginning and keeps what is wrong with it. */
 export class Walk {
   readonly problems: Problem[] = [];
   readonly stories: Stories = newStories();
+  /** What the log says was erased or dropped. */
+  readonly ended: Ended[] = [];
   /** Problems beyond the limit. */
   uncounted = 0;
   readonly #sha256: Sha256;
@@ -71,6 +91,8 @@ export class Walk {
     if (!parsed.ok) this.report({ index, ...parsed.error });
     else {
       this.#checkOrder(parsed.value, index, hex(leaf));
+      const ended = endedOf(parsed.value);
+      if (ended && this.ended.length < MAX_ENDED) this.ended.push(ended);
       for (const problem of checkStory(this.stories, parsed.value)) this.report({ index, ...problem });
     }
   }

@@ -21,6 +21,7 @@ export const ERROR_CODES = {
   alreadyDecided: 'countersign.gateway.already_decided',
   staleView: 'countersign.gateway.stale_view',
   frozen: 'countersign.gateway.frozen',
+  held: 'countersign.gateway.held',
   policyRefused: 'countersign.gateway.policy_refused',
   policyChanged: 'countersign.gateway.policy_changed',
   noApprover: 'countersign.gateway.no_approver',

@@ -75,6 +75,20 @@ export {
   SessionOpen,
   ToolResult,
 } from './gen/countersign/v1/call.ts';
+export {
+  ApplyRetentionReply,
+  ApplyRetentionRequest,
+  CustodyClient,
+  type CustodyServer,
+  CustodyService,
+  EraseReply,
+  EraseRequest,
+  Hold,
+  HoldList,
+  ListHoldsRequest,
+  ReleaseHoldRequest,
+  SetHoldRequest,
+} from './gen/countersign/v1/custody.ts';
 export { EnvelopeKind, SignedEnvelope } from './gen/countersign/v1/envelope.ts';
 export {
   AddCosignaturesReply,

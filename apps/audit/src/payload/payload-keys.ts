@@ -113,6 +113,11 @@ export class PayloadKeys {
     return key && decrypt(key, aadOf(keyId, callId, part), sealed);
   }
 
+  /** True while the session has a key, so that its payloads can be read. */
+  has(sessionId: string): boolean {
+    return existsSync(path.join(this.#folder, payloadKeyId(sessionId)));
+  }
+
   /** Destroys a session's key. True when there was one. */
   async destroy(sessionId: string): Promise<boolean> {
     const keyId = payloadKeyId(sessionId);

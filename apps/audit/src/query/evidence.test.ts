@@ -190,7 +190,6 @@ describe('questions', () => {
     await answer('call_c', 'allow', 'carl', 'p2');
     await submit('call_d');
     await other('grant.created', { detail: { grant: 'g_1' } });
-    await other('hold.set', { detail: { subject: 'ann' } });
     expect((await ask('self-approved')).rows).toMatchObject([{ call_id: 'call_a', approver: 'bob', principal: 'bob' }]);
     expect((await ask('denied-then-allowed')).rows).toMatchObject([
       { call_id: 'call_c', denied_index: expect.any(Number) },
@@ -205,7 +204,6 @@ describe('questions', () => {
       { tool: 'bash', action: 'run', effect: 'allow', decided_by: 'human', calls: 1, calls_with: 1 },
       { tool: 'bash', action: 'run', effect: 'deny', decided_by: 'human', calls: 0, calls_with: 1 },
     ]);
-    expect((await ask('erasures')).rows).toMatchObject([{ type: 'hold.set', subject: 'ann' }]);
     expect((await ask('grants')).rows).toMatchObject([{ uses: 0 }]);
     expect((await ask('call', { call: 'call_b' })).rows.map((row) => row.type)).toEqual([
       'call.received',

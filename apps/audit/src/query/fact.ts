@@ -57,6 +57,8 @@ export function columnText(value: unknown): string | null {
 }
 
 const EFFECTS: ReadonlySet<string> = new Set(['decision', 'dispatch.sent', 'handed_over']);
+/** Entries whose `state` is the scope that they are about. */
+const CUSTODY: ReadonlySet<string> = new Set(['hold.set', 'hold.released', 'erasure.done', 'retention.dropped']);
 const ENDED_GRANT = /^ent_(.+)_grant\.(?:created|ended)_1$/;
 
 function grantOf(entry: AuditEntry): string | null {
@@ -140,7 +142,7 @@ export function factOf(entry: AuditEntry, before: Story | undefined): { fact: Fa
     policy: columnText(entry.decision?.policy_digest ?? entry.detail?.policy_digest),
     grant_id: grantOf(entry),
     subject: story && entry.type !== 'audit.read' ? null : subjectOf(entry),
-    state: columnText(entry.detail?.state),
+    state: columnText(entry.detail?.state ?? (CUSTODY.has(entry.type) ? entry.detail?.scope : undefined)),
     waited_ms: isAnswer ? entry.recorded_ms - Number(story.requested_ms) : null,
     self_approved: isSelfApproved(entry, approver, principal),
     differs: differs(entry, story),

@@ -16,7 +16,11 @@ const MAX_DOCUMENT_BYTES = 262_144;
 /** Depth of a tree of sessions. */
 const MAX_ANCESTORS = 32;
 /** INVARIANT: only the record itself says these. */
-const OWN_TYPES: ReadonlySet<string> = new Set(['freeze.set', 'freeze.cleared', 'freeze.confirmed', 'checkpoint']);
+const OWN_TYPES: ReadonlySet<string> = new Set([
+  ...['freeze.set', 'freeze.cleared', 'freeze.confirmed', 'checkpoint', 'gap.found'],
+  ...['hold.set', 'hold.released', 'erasure.done', 'retention.dropped'],
+]);
+const OWN_DOCUMENTS: ReadonlySet<string> = new Set(['hold', 'erasure']);
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -83,7 +87,6 @@ function checkEntry(draft: EntryDraft): string | undefined {
     return `stream of \`${draft.id}\` is empty, too long or not plain text`;
   if (!isKey(draft.callId)) return `call id of \`${draft.id}\` is too long or not plain text`;
   if (!isKey(draft.type)) return `type of \`${draft.id}\` is too long or not plain text`;
-  if (OWN_TYPES.has(draft.type)) return `\`${draft.type}\` is not for a sender to append`;
   const body = readBody(draft);
   return typeof body === 'string' ? body : undefined;
 }
@@ -131,6 +134,14 @@ export function checkRequest(request: AppendRequest): string | undefined {
   if (request.sealedResult.length > 0 && entries.every((draft) => draft.toState === ''))
     return 'a result comes with the transition that it belongs to';
   return undefined;
+}
+
+/** Why a sender may not say this: what the record itself does, only the record says. */
+export function checkForeign({ entries, documents }: AppendRequest): string | undefined {
+  const type = entries.find((draft) => OWN_TYPES.has(draft.type))?.type;
+  if (type !== undefined) return `\`${type}\` is not for a sender to append`;
+  const kind = documents.find((draft) => OWN_DOCUMENTS.has(draft.kind))?.kind;
+  return kind === undefined ? undefined : `document kind \`${kind}\` is not for a sender to write`;
 }
 
 /** Bytes that a waiting request holds in memory and adds to a commit. */

@@ -10,7 +10,7 @@ import type { PayloadKeys } from '../payload/payload-keys.ts';
 import type { AuditStep } from './audit-step.ts';
 import { type Batch, commitBatch } from './batch.ts';
 import { BatchBuilder, type LogState } from './batch-builder.ts';
-import { checkRequest, weightOf } from './check-request.ts';
+import { checkForeign, checkRequest, weightOf } from './check-request.ts';
 import { type ColdKeys, loadCold } from './cold-state.ts';
 import { HotState } from './hot-state.ts';
 
@@ -68,6 +68,7 @@ function refused(request: AppendRequest, code: string, message: string): Promise
 export class Sequencer {
   readonly #options: SequencerOptions;
   readonly #waiting: Waiting[] = [];
+  readonly #between: (() => Promise<void>)[] = [];
   #waitingBytes = 0;
   /** Partitions below this number are there. */
   #partitions = 0;
@@ -108,6 +109,12 @@ export class Sequencer {
 
   /** Records a request or tells why not. Never rejects; does not answer any more after a fault. */
   append(request: AppendRequest): Promise<AppendReply> {
+    const foreign = checkForeign(request);
+    return foreign === undefined ? this.appendOwn(request) : refused(request, 'invalid', foreign);
+  }
+
+  /** Like `append`, for what the record itself says. */
+  appendOwn(request: AppendRequest): Promise<AppendReply> {
     const bytes = weightOf(request);
     if (this.#waiting.length >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES)
       return refused(request, 'busy', 'too many appends wait; send again');
@@ -123,6 +130,14 @@ export class Sequencer {
    */
   changeFreeze(freeze: FreezeChange): Promise<AppendReply> {
     return this.#wait({ request: AppendRequest.fromPartial({}), freeze, bytes: 0 });
+  }
+
+  /** Does `work` while nothing is judged or on its way to the disk. */
+  between(work: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#between.push(() => work().then(resolve, reject));
+      if (!this.#running) void this.#run();
+    });
   }
 
   #wait(item: Omit<Waiting, 'resolve'>): Promise<AppendReply> {
@@ -143,7 +158,8 @@ export class Sequencer {
     // Requests of the same turn of the event loop share a commit.
     await new Promise((resolve) => setImmediate(resolve));
     try {
-      while (this.#waiting.length > 0) {
+      while (this.#waiting.length + this.#between.length > 0) {
+        await this.#doBetween();
         if (this.#waiting.length < this.#inFlight / 2) await this.#committing;
         const prepared = await this.#prepare();
         await this.#committing;
@@ -151,11 +167,17 @@ export class Sequencer {
         this.#committing = this.#commit(prepared).catch((error: unknown) => this.#fail(error));
       }
       await this.#committing;
-      if (this.#waiting.length > 0) return void this.#run();
+      if (this.#waiting.length + this.#between.length > 0) return void this.#run();
       this.#running = false;
     } catch (error) {
       this.#fail(error);
     }
+  }
+
+  async #doBetween(): Promise<void> {
+    if (this.#between.length === 0) return;
+    await this.#committing;
+    for (const work of this.#between.splice(0)) await work();
   }
 
   #fail(error: unknown): void {

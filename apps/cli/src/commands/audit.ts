@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FaultError } from '@countersign/kernel';
-import type { AuditEntry, Problem } from '@countersign/merkle';
+import type { AuditEntry, Ended, Problem } from '@countersign/merkle';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { evidenceFileOf, readEvidence, strayFiles, writeEvidence } from '../bundle/evidence.ts';
@@ -10,7 +10,8 @@ import { verifyEvidence } from '../bundle/verify-evidence.ts';
 import { CHECKPOINTS_FILE, verifyFolder } from '../bundle/verify-export.ts';
 import { type ExportFormat, FORMATS, writeExport } from '../bundle/write-export.ts';
 import { accepted, localAuditKey, localGateway, localLogKey } from '../local-installation.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { EXIT, plainText, print, RefusedError } from '../output.ts';
+import { addAuditCustodyCommands } from './audit-custody.ts';
 import { checkOnline, readDatabaseCheck } from './audit-online.ts';
 import { addAuditQueryCommand } from './audit-query.ts';
 
@@ -63,16 +64,12 @@ const place = ({ index, until }: Problem): string => {
   return until !== undefined && until > index + 1 ? `entries ${index} to ${until - 1}` : `entry ${index}`;
 };
 
-/** SECURITY: what a file says may hold control characters; a terminal must not act on them. */
-export const plainText = (text: string): string =>
-  text.replace(
-    /[\p{Cc}\p{Zl}\p{Zp}\p{Cf}]/gu,
-    (char) => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
-  );
-
 /** One line for a problem. */
 export const problemLine = (problem: Problem): string =>
   plainText(`${place(problem)}: ${problem.code}: ${problem.message}`);
+
+const endedLine = ({ index, type, scope, subject, sessions }: Ended): string =>
+  `entry ${index}: ${type === 'erasure.done' ? 'payloads erased' : 'entries dropped'}: ${scope}, ${sessions} sessions, by ${subject}`;
 
 const entryLine = ({ index, type, recorded_ms: ms, decision, approver, detail, host }: AuditEntry): string => {
   const facts = [decision?.effect, decision?.decided_by, approver?.subject, host, detail?.state, detail?.reason];
@@ -97,9 +94,10 @@ function verifyLog(folder: string, flags: VerifyFlags, log: LogKey): Checked {
     witnesses: witness,
     ...(olderCheckpoint === undefined ? {} : { olderCheckpoint: readCheckpoint(olderCheckpoint) }),
   });
-  const { problems, moreProblems, entries, openCalls, witnessed } = result;
+  const { problems, moreProblems, entries, openCalls, witnessed, ended } = result;
   const lines = [
     ...witnessed.map(({ name, seconds }) => `cosigned by ${name} at ${new Date(seconds * 1000).toISOString()}`),
+    ...ended.map(endedLine),
     `${entries} entries, ${openCalls.length} calls open, ${problems.length + moreProblems} problems`,
   ];
   const value = { ...result, root: Buffer.from(root).toString('hex') };
@@ -216,4 +214,5 @@ export function addAuditCommand(program: Command): void {
     });
   audit.command('streams').description('how far each stream to a place outside is').action(showStreams);
   addAuditQueryCommand(audit);
+  addAuditCustodyCommands(audit);
 }

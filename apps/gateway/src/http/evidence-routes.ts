@@ -28,15 +28,19 @@ const pageSchema = {
 const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-function refuse(reply: FastifyReply, { code, message }: EvidenceRefusal): FastifyReply {
-  return sendProblem(reply, {
-    code: code === 'not_found' ? ERROR_CODES.notFound : ERROR_CODES.invalidRequest,
-    message,
-  });
+const CODE_OF = {
+  not_found: ERROR_CODES.notFound,
+  invalid: ERROR_CODES.invalidRequest,
+  refused: ERROR_CODES.held,
+} as const;
+
+/** Answers with why the record refused. */
+export function refuse(reply: FastifyReply, { code, message }: EvidenceRefusal): FastifyReply {
+  return sendProblem(reply, { code: CODE_OF[code], message });
 }
 
 /** Answers 403 unless the reader sees every queue: the record holds the calls of all. */
-function mayAudit(request: FastifyRequest, reply: FastifyReply): boolean {
+export function mayAudit(request: FastifyRequest, reply: FastifyReply): boolean {
   if (seesAll(principalOf(request))) return true;
   sendProblem(reply, { code: ERROR_CODES.forbidden, message: 'the record holds every queue' });
   return false;

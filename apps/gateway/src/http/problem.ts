@@ -17,6 +17,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   [ERROR_CODES.staleView]: 409,
   [ERROR_CODES.notOffered]: 409,
   [ERROR_CODES.frozen]: 409,
+  [ERROR_CODES.held]: 409,
   [ERROR_CODES.policyRefused]: 400,
   [ERROR_CODES.rateLimited]: 429,
   [ERROR_CODES.auditUnavailable]: 503,

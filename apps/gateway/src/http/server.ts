@@ -14,6 +14,7 @@ import type { Outside } from '../notify/start-notifying.ts';
 import { guardRoutes } from './access-hook.ts';
 import { addAccessRoutes } from './access-routes.ts';
 import { addChangeRoutes } from './change-routes.ts';
+import { addCustodyRoutes } from './custody-routes.ts';
 import { addDeskContext } from './desk-context.ts';
 import { addDeskFiles } from './desk-files.ts';
 import { addEnrolRoutes } from './enrol-routes.ts';
@@ -111,6 +112,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addDeskContext(app, gateway);
   addStreams(app, gateway);
   addEvidenceRoutes(app, gateway);
+  addCustodyRoutes(app, gateway);
   addNotificationRoutes(app, { ...outside, now: gateway.now });
   await addDeskFiles(app, config.deskDir);
   await app.listen({ host: config.http.host, port: config.http.port });

@@ -1,11 +1,15 @@
 import { err, FaultError, ok, type Result } from '@countersign/kernel';
 import {
   type AddCosignaturesReply,
+  type ApplyRetentionReply,
   type AskReply,
   AskRequest,
   type CheckDatabaseReport,
+  CustodyClient,
   ERROR_CODES,
+  type EraseReply,
   EvidenceClient,
+  type HoldList,
   type ListCheckpointsReply,
   type ListStreamsReply,
   type ProveCallReply,
@@ -18,22 +22,27 @@ import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 const DEADLINE_MS = 40_000;
 
 /** Why the record has no answer: there is no such thing, or the question is wrong. */
-export type EvidenceRefusal = { readonly code: 'not_found' | 'invalid'; readonly message: string };
+export type EvidenceRefusal = { readonly code: 'not_found' | 'invalid' | 'refused'; readonly message: string };
+/** A scope of the record, and who wants what with it and why. */
+export type CustodyWish = { readonly scope: string; readonly reason: string; readonly subject: string };
 type Answer<T> = Promise<Result<T, EvidenceRefusal>>;
 
 const REFUSALS: ReadonlyMap<status, EvidenceRefusal['code']> = new Map([
   [status.NOT_FOUND, 'not_found'],
   [status.INVALID_ARGUMENT, 'invalid'],
   [status.OUT_OF_RANGE, 'invalid'],
+  [status.FAILED_PRECONDITION, 'refused'],
 ]);
 
 /** The gateway's line to what an auditor asks. Rejects with a retryable FaultError when the record does not answer. */
 export class EvidenceLog {
   readonly #client: EvidenceClient;
+  readonly #custody: CustodyClient;
   readonly #count: (rpc: string) => void;
 
   constructor(address: string, count: (rpc: string) => void) {
     this.#client = grpcClient(EvidenceClient, address);
+    this.#custody = grpcClient(CustodyClient, address);
     this.#count = count;
   }
 
@@ -82,6 +91,30 @@ export class EvidenceLog {
     return this.#ask('listStreams', (done) => this.#client.listStreams({}, new Metadata(), deadline(), done));
   }
 
+  listHolds(): Answer<HoldList> {
+    return this.#ask('listHolds', (done) => this.#custody.listHolds({}, new Metadata(), deadline(), done));
+  }
+
+  setHold(wish: CustodyWish): Answer<HoldList> {
+    return this.#ask('setHold', (done) => this.#custody.setHold(wish, new Metadata(), deadline(), done));
+  }
+
+  releaseHold(wish: CustodyWish): Answer<HoldList> {
+    return this.#ask('releaseHold', (done) => this.#custody.releaseHold(wish, new Metadata(), deadline(), done));
+  }
+
+  /** Destroys the payload keys of a scope. */
+  erase(wish: CustodyWish): Answer<EraseReply> {
+    return this.#ask('erase', (done) => this.#custody.erase(wish, new Metadata(), deadline(), done));
+  }
+
+  /** Ends, or with `apply` false only counts, what is past its time. */
+  applyRetention(apply: boolean, subject: string): Answer<ApplyRetentionReply> {
+    return this.#ask('applyRetention', (done) =>
+      this.#custody.applyRetention({ apply, subject }, new Metadata(), deadline(), done),
+    );
+  }
+
   /** The check of the database, as it goes on. */
   checkDatabase(): AsyncIterable<CheckDatabaseReport> {
     this.#count('checkDatabase');
@@ -90,6 +123,7 @@ export class EvidenceLog {
 
   close(): void {
     this.#client.close();
+    this.#custody.close();
   }
 
   #ask<T>(rpc: string, start: (done: (error: ServiceError | null, value: T) => void) => void): Answer<T> {
