@@ -1,5 +1,12 @@
 /** Names of the desk's events. */
-export const DESK_EVENTS = ['approval_request', 'approval_resolved', 'call', 'freeze', 'break_glass'] as const;
+export const DESK_EVENTS = [
+  'approval_request',
+  'approval_resolved',
+  'call',
+  'freeze',
+  'break_glass',
+  'turn_paused',
+] as const;
 
 /** An event of the desk's stream; `data` holds masked text only. */
 export type DeskEvent = {

@@ -23,6 +23,8 @@ const disagreementSchema = z.looseObject({
   by: z.string(),
 });
 
+const pausedSchema = z.looseObject({ id: z.string(), agent: z.string(), call: z.string(), pausedMs: z.number() });
+
 const percent = (share: number): string => `${Math.round(share * 100)} %`;
 
 const modelLine = (model: z.infer<typeof modelSchema>): string =>
@@ -40,9 +42,38 @@ const modelLine = (model: z.infer<typeof modelSchema>): string =>
 const differenceLine = (one: z.infer<typeof disagreementSchema>): string =>
   `${one.call}  ${one.version} would ${one.opinion}, ${one.by} ${one.human}  ${one.summary}`;
 
-/** `countersign guardian agreement | disagreements | standing`. */
+const pausedLine = (one: z.infer<typeof pausedSchema>): string =>
+  `${one.id}  agent ${one.agent}  since ${new Date(one.pausedMs).toISOString()}, after ${one.call}`;
+
+/** Sessions whose turn waits for a person. */
+function addPausedCommands(guardian: Command): void {
+  guardian
+    .command('paused')
+    .description('sessions whose turn is paused after repeated denials')
+    .action(async (_options: object, command: Command) => {
+      const client = localGateway(command, 'local-operator');
+      const schema = z.object({ sessions: z.array(pausedSchema) });
+      const found = accepted(await client.request('GET', '/v1/guardian/paused', schema));
+      print(command, found, found.sessions.map(pausedLine).join('\n') || 'no turn is paused');
+    });
+  guardian
+    .command('resume <session>')
+    .description('let a paused turn go on')
+    .requiredOption('--reason <text>', 'why; recorded')
+    .action(async (session: string, { reason }: { reason: string }, command: Command) => {
+      const client = localGateway(command, 'local-operator');
+      const path = `/v1/sessions/${encodeURIComponent(session)}/resume`;
+      const ended = accepted(await client.request('POST', path, z.object({ id: z.string() }), { reason }));
+      print(command, ended, `${ended.id}: goes on`);
+    });
+}
+
+/** `countersign guardian agreement | disagreements | standing | paused | resume`. */
 export function addGuardianCommand(program: Command): void {
-  const guardian = program.command('guardian').description('how far the opinions of models agree with people');
+  const guardian = program
+    .command('guardian')
+    .description('how far the opinions of models agree with people, and turns that it paused');
+  addPausedCommands(guardian);
   guardian
     .command('agreement')
     .description('figures of each model version, and demotions that wait for an operator')

@@ -1,16 +1,27 @@
 import path from 'node:path';
 import type { Command } from 'commander';
-import { localAgent } from '../local-installation.ts';
+import { z } from 'zod';
+import { accepted, localAgent, localGateway } from '../local-installation.ts';
 import { print, RefusedError } from '../output.ts';
 
 type Options = { project: string; host: string; identity?: string; approvalMode?: string; permissionMode?: string };
 
-/** `countersign session open`. */
+/** `countersign session open | request`. */
 export function addSessionCommand(program: Command): void {
-  program
-    .command('session')
-    .description('sessions of an agent')
+  const sessions = program.command('session').description('sessions of an agent');
+  sessions
+    .command('request <session> <text>')
+    .description('state what a session is for, as a person; the Guardian is told so instead of what the agent said')
+    .action(async (session: string, text: string, _options: object, command: Command) => {
+      const client = localGateway(command, 'local-operator');
+      const path = `/v1/sessions/${encodeURIComponent(session)}/request`;
+      const schema = z.object({ id: z.string(), requestBy: z.string() });
+      const stated = accepted(await client.request('POST', path, schema, { text }));
+      print(command, stated, `${stated.id}: request stated by ${stated.requestBy}`);
+    });
+  sessions
     .command('open')
+    .description('open a session of an agent')
     .requiredOption('--project <folder>', 'project folder on the host')
     .option('--host <id>', 'host', 'local')
     .option('--identity <file>', "the agent's identity file (default: the sample agent)")

@@ -23,13 +23,16 @@ let fleet: FleetUnderTest;
 let approver: GatewayClient;
 let operator: GatewayClient;
 let server: Server;
+/** Empty: the model gives no verdict. */
 let decision = 'approve';
+/** What the model was last told. */
+let told = '';
 const keysSeen = new Set<string>();
 /** Requests that the model leaves unanswered; undefined: it answers at once. */
 let hanging: ServerResponse[] | undefined;
 
 function answerOf(response: ServerResponse): void {
-  const content = JSON.stringify({ decision, reason: 'as the test says' });
+  const content = decision === '' ? 'no verdict' : JSON.stringify({ decision, reason: 'as the test says' });
   const choices = [{ index: 0, message: { role: 'assistant', content, refusal: null }, finish_reason: 'stop' }];
   response.writeHead(200, { 'content-type': 'application/json' });
   response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'judge', choices }));
@@ -39,7 +42,13 @@ function answerOf(response: ServerResponse): void {
 async function startModel(): Promise<string> {
   server = createServer((request, response) => {
     keysSeen.add(request.headers.authorization ?? '');
-    request.resume().on('end', () => (hanging ? hanging.push(response) : answerOf(response)));
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      told = body;
+      if (hanging) hanging.push(response);
+      else answerOf(response);
+    });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
@@ -52,7 +61,7 @@ beforeAll(async () => {
 guardian:
   providers:
     - { name: local, kind: openai, baseUrl: "${baseUrl}", apiKeyVariable: COUNTERSIGN_TEST_MODEL_KEY, models: [judge], completion: once }
-  limits: { denialsInRow: 100 }
+  limits: { denialsInRow: 2 }
 review: { shadow: true, minCompared: 2 }
 `;
   fleet = await startFleet('guardian', settings);
@@ -148,13 +157,13 @@ test('the command shows figures and differences, and an operator changes the sta
 }, 120_000);
 
 test('while 200 reviews hang, every other call is decided, run and answered', async () => {
-  const auto = await Promise.all([1, 2, 3, 4].map(() => newSession(fleet, { ...MODEL, approvalMode: 'auto' })));
+  const auto = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
   const manual = await newSession(fleet, MODEL);
   const waiting: ServerResponse[] = [];
   hanging = waiting;
   const reviewed = await Promise.all(
     Array.from({ length: 200 }, (_, at) =>
-      fleet.agent.call({ tool: 'bash', args: { command: `sudo -n true ${at}` }, session: auto[at % 4] ?? '' }),
+      fleet.agent.call({ tool: 'bash', args: { command: `sudo -n true ${at}` }, session: auto }),
     ),
   );
   let ended = 0;
@@ -170,12 +179,46 @@ test('while 200 reviews hang, every other call is decided, run and answered', as
     free.map(() => 'done'),
   );
   expect([ended, waiting.length]).toEqual([0, 8]);
-  decision = 'deny';
+  decision = '';
   hanging = undefined;
   for (const response of waiting) answerOf(response);
   const ends = await Promise.all(reviewed.map((call) => call.result));
   decision = 'approve';
   expect(ends.filter(({ state, decidedBy }) => state !== 'denied' || decidedBy !== 'guardian')).toEqual([]);
+}, 120_000);
+
+test('repeated denials stay denials, pause the turn and call a person; what waits then goes on after an answer', async () => {
+  const session = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
+  const run = { tool: 'bash', args: { command: 'true' }, session };
+  decision = 'deny';
+  const first = await (await fleet.agent.call(write(session, 'p1.txt'))).result;
+  const second = await (await fleet.agent.call(write(session, 'p2.txt'))).result;
+  expect([first, second].map(({ state, decidedBy }) => [state, decidedBy])).toEqual([
+    ['denied', 'guardian'],
+    ['denied', 'guardian'],
+  ]);
+  expect(second.reason).toContain('the turn is paused until a person looked');
+  const paused = z.object({ sessions: z.array(z.looseObject({ id: z.string(), call: z.string() })) });
+  expect(paused.parse(await commandOf(fleet, 'guardian', 'paused')).sessions).toMatchObject([
+    { id: session, call: second.callId },
+  ]);
+  decision = 'approve';
+  // What the rules alone would have let run waits too.
+  const held = await fleet.agent.call(run);
+  expect((await answerAndEnd(approver, held, { answer: 'approve', reason: '' })).decidedBy).toBe('human');
+  expect(await (await fleet.agent.call(run)).result).toMatchObject({ state: 'done', decidedBy: 'mode' });
+  expect(await (await fleet.agent.call(write(session, 'p3.txt'))).result).toMatchObject({ decidedBy: 'guardian' });
+  expect(paused.parse(await commandOf(fleet, 'guardian', 'paused')).sessions).toEqual([]);
+}, 120_000);
+
+test('a request that an operator states reaches the model as stated by a person, any other as stated by the agent', async () => {
+  const session = await newSession(fleet, { ...MODEL, approvalMode: 'auto', requestText: 'what the agent says' });
+  await (await fleet.agent.call(write(session, 'r1.txt'))).result;
+  expect(told).toMatch(/request, stated by the agent.*what the agent says/);
+  await commandOf(fleet, 'session', 'request', session, 'what the person says');
+  await (await fleet.agent.call(write(session, 'r2.txt'))).result;
+  expect(told).toMatch(/request, stated by a person.*what the person says/);
+  expect(told).not.toContain('what the agent says');
 }, 120_000);
 
 test('a denial of the model is no policy denial and runs nothing', async () => {

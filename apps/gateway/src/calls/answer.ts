@@ -16,9 +16,9 @@ import type { LiveGrant, Narrowing } from '../grants/grant.ts';
 import { maskText } from '../masking.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
+import { endPause } from '../sessions/paused-turn.ts';
 import { announce } from './announce.ts';
 import { newOrder, publishRecorded } from './dispatch.ts';
-import { resumeReviews } from './guardian.ts';
 import { compareWithHuman } from './guardian-opinions.ts';
 import { narrowView } from './narrow-view.ts';
 import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
@@ -210,7 +210,10 @@ async function answerOnce(
     void compareWithHuman(gateway, callId).catch((error: unknown) =>
       gateway.logger.warn({ err: error, call: callId }, 'an opinion was not compared with the answer'),
     );
-  if (session?.session.approval_mode === 'auto') resumeReviews(gateway, call.sessionId);
+  if (session?.session.paused || session?.session.approval_mode === 'auto')
+    await endPause(gateway, call.sessionId, { name: by.name, reason: `answered ${callId}` }).catch((error: unknown) =>
+      gateway.logger.warn({ err: error, call: callId }, 'a pause did not end'),
+    );
   const present = await announce(gateway, callId);
   const resolved = { callId, state: present?.state ?? call.state, decidedByName: by.name };
   gateway.hub.emit('approval_resolved', resolved, call.queue);

@@ -8,6 +8,7 @@ import { grantsOf, underGrants } from '../grants/use-grants.ts';
 import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
 import type { Session, SessionChain } from '../record/sessions.ts';
+import { tightenedBy } from '../sessions/paused-turn.ts';
 import type { CallRefusal, ParsedCall } from './parse-call.ts';
 import type { View } from './view.ts';
 
@@ -169,7 +170,7 @@ export async function evaluate(
   const summary = summaryOf(call);
   const timeoutMs = policy.timeoutMs(call.tool, call.args.timeout_ms);
   const { tighten, tightenSource } = call.submit;
-  const asked = { tool: call.tool, args: call.args, tighten, tightenSource };
+  const asked = { tool: call.tool, args: call.args, ...tightenedBy(session, call.submit) };
   const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
     policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
   const decide = async (facts: Inspection | undefined): Promise<Decision> => {

@@ -53,6 +53,7 @@ async function requestOf(gateway: Gateway, { session, call, evaluation }: Review
     provider: session.model.provider,
     model: session.model.name,
     requestText: session.request_text,
+    requestFromPerson: session.request_by !== undefined,
     agentRole: `agent ${session.agent} of ${session.principal}`,
     agentTask: member?.task ?? '',
     project: session.project,

@@ -31,7 +31,11 @@ function allowedBy(decision: Decision): { decidedBy: string; name: string } {
   return { decidedBy: 'mode', name: decision.lifts?.[0] ?? 'mode table' };
 }
 
+const PAUSES = 'the turn is paused until a person looked';
 const ADVISES = 'the model of this session only advises; a person decides';
+
+/** Whether this verdict is the denial that pauses the turn of its session. */
+export const pausesTurn = ({ approve, failed, callHuman }: Verdict): boolean => callHuman && !approve && !failed;
 
 /** Has the Guardian's opinion kept beside a call that waits for a person. Nobody waits for it. */
 export function advise(gateway: Gateway, judgement: Judgement, known: Verdict | undefined): void {
@@ -73,14 +77,14 @@ export async function outcomeOf(
   const verdict = reviewing ? await reviewing : unanswered('too many reviews are waiting');
   if (!verdict.failed && !(await mayDecide(gateway, verdict.version)))
     return { effect: 'ask', decidedBy: '', name: '', reasons: [ADVISES], verdict };
-  const asksPerson = verdict.callHuman || (verdict.failed && gateway.policy.current.onFailedReview === 'ask_human');
-  if (asksPerson && !verdict.approve)
+  // A denial stays one: only a review that failed is put to a person.
+  if (verdict.failed && (verdict.callHuman || gateway.policy.current.onFailedReview === 'ask_human'))
     return { effect: 'ask', decidedBy: '', name: '', reasons: [verdict.reason], verdict };
   return {
     effect: verdict.approve ? 'allow' : 'deny',
     decidedBy: 'guardian',
     name: verdict.name,
-    reasons: [verdict.reason],
+    reasons: pausesTurn(verdict) ? [verdict.reason, PAUSES] : [verdict.reason],
     reviewed: verdict.category,
     verdict,
   };

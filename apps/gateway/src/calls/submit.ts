@@ -11,10 +11,11 @@ import { callEntry, json } from '../record/entries.ts';
 import type { Member } from '../record/members.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
+import { pauseTurn } from '../sessions/paused-turn.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
 import { newOrder, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
-import { advise, type Judgement, type Outcome, outcomeOf } from './outcome-of.ts';
+import { advise, type Judgement, type Outcome, outcomeOf, pausesTurn } from './outcome-of.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
 import { replayDetail } from './replay-detail.ts';
 
@@ -151,7 +152,7 @@ async function record(
   }
   const names = { decidedBy: outcome.decidedBy, decidedByName: outcome.name };
   if (outcome.effect === 'deny') {
-    return gateway.audit.append({
+    const reply = await gateway.audit.append({
       ...base,
       ...names,
       entries: [
@@ -160,6 +161,9 @@ async function record(
         entry('call.closed', '', { detail: { state: 'denied' } }),
       ],
     });
+    if (!reply.refusal && outcome.verdict && pausesTurn(outcome.verdict))
+      await pauseTurn(gateway, { callId, session: found.session, queue: base.call.queue ?? '' });
+    return reply;
   }
   const order = newOrder(gateway, found.session.host, evaluation.view);
   const dispatched = entry('dispatch.sent', 'dispatched', { host: order.orderHost, detail: { order: order.orderId } });

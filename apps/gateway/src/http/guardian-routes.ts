@@ -9,6 +9,8 @@ import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 
+const reason = z.string().trim().min(1, 'say why').max(1_000);
+
 /** Routes about how far the Guardian's opinions agree with people. */
 export function addGuardianRoutes(app: Http, gateway: Gateway): void {
   /** Agreement of each model version with people, what it may do, and the demotions that wait for an operator. */
@@ -47,7 +49,7 @@ export function addGuardianRoutes(app: Http, gateway: Gateway): void {
         body: z.strictObject({
           version: z.string().min(1).max(600),
           standing: z.enum(['deciding', 'advising']),
-          reason: z.string().trim().min(1, 'say why').max(1_000),
+          reason,
         }),
       },
     },

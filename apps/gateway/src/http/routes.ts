@@ -15,6 +15,7 @@ import { addGrantRoutes } from './grant-routes.ts';
 import { addGuardianRoutes } from './guardian-routes.ts';
 import type { Http } from './http.ts';
 import { assertionSchema } from './passkey-routes.ts';
+import { addPausedTurnRoutes } from './paused-turn-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addSessionRoutes } from './session-routes.ts';
@@ -161,6 +162,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addPolicyRoutes(app, gateway);
   addSessionRoutes(app, gateway);
   addGuardianRoutes(app, gateway);
+  addPausedTurnRoutes(app, gateway);
   /** Counters of this gateway in the Prometheus text format, for a scraper with a token of any role. */
   app.get('/metrics', { config: { access: ACCESS.read } }, async (_request, reply) =>
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),

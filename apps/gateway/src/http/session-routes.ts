@@ -23,6 +23,8 @@ const sessionView = (session: Session) => ({
   eternal: session.eternal,
   state: session.state,
   ...(session.parent === undefined ? {} : { parent: session.parent }),
+  ...(session.paused === undefined ? {} : { pausedMs: session.paused.at_ms }),
+  ...(session.request_by === undefined ? {} : { requestBy: session.request_by }),
 });
 
 /** Routes of sessions. */

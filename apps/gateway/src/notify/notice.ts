@@ -7,7 +7,7 @@ import { z } from 'zod';
 export const noticeSchema = z.strictObject({
   /** Same for every attempt and every gateway, so that a receiver can drop repetitions. */
   id: z.string(),
-  type: z.enum(['approval.requested', 'approval.resolved', 'test']),
+  type: z.enum(['approval.requested', 'approval.resolved', 'turn.paused', 'test']),
   /** RFC 3339. */
   timestamp: z.string(),
   data: z.strictObject({
@@ -33,6 +33,7 @@ export type Notice = z.infer<typeof noticeSchema>;
 const HEADLINES: Readonly<Record<Notice['type'], string>> = {
   'approval.requested': 'A tool call waits for approval',
   'approval.resolved': 'A tool call was decided',
+  'turn.paused': 'A turn is paused after repeated denials',
   test: 'Test of this channel',
 };
 

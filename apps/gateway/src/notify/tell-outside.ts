@@ -9,11 +9,13 @@ const MAX_TOLD = 20_000;
 
 const rfc3339 = (ms: number): string => new Date(ms).toISOString();
 
+type Told = Exclude<Notice['type'], 'test'>;
+
 /** What channels are told about a call. `url` leads to the desk, where people sign in. */
-export function noticeOf(type: 'approval.requested' | 'approval.resolved', record: CallRecord, desk: URL): Notice {
+export function noticeOf(type: Told, record: CallRecord, desk: URL): Notice {
   const waits = type === 'approval.requested';
   return {
-    id: `${record.callId}.${waits ? 'requested' : 'resolved'}`,
+    id: `${record.callId}.${type.split('.')[1]}`,
     type,
     timestamp: rfc3339(Number(waits ? record.receivedMs : record.updatedMs)),
     data: {
@@ -34,13 +36,13 @@ export function noticeOf(type: 'approval.requested' | 'approval.resolved', recor
 }
 
 /**
- * Tells the channels of every call that begins or ends to wait: first of those that wait already, since an earlier process may
+ * Tells the channels of every call that begins or ends to wait and of every turn that is paused: first of those that wait already, since an earlier process may
  * have died between the record and the notice, then by the events of this gateway. Returns the end of it.
  */
 export function tellOutside(gateway: Gateway, notifier: Notifier, desk: URL): () => void {
   if (notifier.channels.length === 0) return () => undefined;
   const told = new Set<string>();
-  const tell = async (type: 'approval.requested' | 'approval.resolved', callId: string) => {
+  const tell = async (type: Told, callId: string) => {
     const name = `${type} ${callId}`;
     if (told.has(name)) return;
     told.add(name);
@@ -61,6 +63,7 @@ export function tellOutside(gateway: Gateway, notifier: Notifier, desk: URL): ()
   const unfollow = gateway.hub.followOwn(({ name, data }) => {
     const { callId } = JSON.parse(data) as { callId: string };
     if (name === 'approval_request') tell('approval.requested', callId).catch(failed);
+    if (name === 'turn_paused') tell('turn.paused', callId).catch(failed);
     if (name === 'approval_resolved') tell('approval.resolved', callId).catch(failed);
   });
   backlog().catch(failed);

@@ -13,6 +13,10 @@ const sessionSchema = z.object({
   eternal: z.boolean(),
   model: z.object({ provider: z.string(), name: z.string() }),
   request_text: z.string(),
+  /** Person who stated the request at the desk; absent: the agent did. */
+  request_by: z.string().optional(),
+  /** The turn waits for a person after repeated denials; names the last denied call. */
+  paused: z.object({ call: z.string(), at_ms: z.number() }).optional(),
   state: z.enum(['open', 'closed']),
   labels: z.record(z.string(), z.string()),
   /** Session that issued the token this one was opened with; absent for a root. */
@@ -43,11 +47,13 @@ const APPROVAL_MODES = ['manual', 'auto', 'full_access'] as const;
 const least = <T extends string>(order: readonly T[], values: readonly T[]): T =>
   order[Math.min(...values.map((value) => order.indexOf(value)))] ?? (order[0] as T);
 
-/** INVARIANT: a child has at most the modes and the flag of each ancestor, and is open only while all of them are. */
+/** INVARIANT: a child has at most the modes and the flag of each ancestor, is open only while all of them are, and paused with any. */
 export function boundedBy(session: Session, ancestors: readonly Session[]): Session {
   const all = [session, ...ancestors];
+  const paused = all.find((one) => one.paused !== undefined)?.paused;
   return {
     ...session,
+    ...(paused === undefined ? {} : { paused }),
     permission_mode: least(
       PERMISSION_MODES,
       all.map((one) => one.permission_mode),
@@ -102,6 +108,12 @@ export class Sessions {
     const found = [own];
     for (const one of found) found.push(...all.filter(({ session }) => session.parent === one.session.id));
     return found;
+  }
+
+  /** Open sessions whose turn is paused. */
+  async paused(): Promise<Session[]> {
+    const all = await this.#all();
+    return all.flatMap(({ session }) => (session.state === 'open' && session.paused ? [session] : []));
   }
 
   async #all(): Promise<VersionedSession[]> {
