@@ -1,4 +1,4 @@
-import { commonConfigSchema } from '@countersign/service-kit';
+import { commonConfigSchema, serverTlsSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { readWitness } from './proofs/cosignatures.ts';
 import { streamsSchema } from './streams/stream-config.ts';
@@ -12,6 +12,8 @@ export const auditConfigSchema = commonConfigSchema.extend({
   /** Key that signs checkpoints; another than the one that signs receipts. */
   logIdentityFile: z.string().min(1),
   listen: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
+  /** Absent: it listens on loopback alone. */
+  tls: serverTlsSchema.optional(),
   /** How often the right to write is renewed, and how long it lasts without that; a standby waits as long. */
   lease: z
     .object({ renewMs: z.int().min(100).max(10_000), ttlMs: z.int().min(1_000).max(60_000) })

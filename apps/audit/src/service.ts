@@ -291,6 +291,7 @@ export async function startAudit(
       { definition: CustodyService, implementation: custodyRoutes(custody, readFailed) as never },
     ],
     ...config.listen,
+    tls: config.tls,
   });
   beat();
   const timers = [

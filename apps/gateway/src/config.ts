@@ -1,4 +1,4 @@
-import { commonConfigSchema } from '@countersign/service-kit';
+import { clientTlsSchema, commonConfigSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { oidcSchema } from './access/oidc-sign-in.ts';
 import { passkeySettingsSchema } from './access/passkeys.ts';
@@ -20,6 +20,8 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   publicNatsUrl: z.string().min(1).optional(),
   auditAddress: z.string().min(1),
   guardianAddress: z.string().min(1),
+  /** Its certificate towards `audit` and `guardian`, whose certificates are of these names. Absent: both are on loopback. */
+  tls: clientTlsSchema.optional(),
   http: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
   /** Key that agents and hosts seal payloads to. */
   controlIdentityFile: z.string().min(1),

@@ -52,7 +52,8 @@ export async function openGateway(
     'rpc',
     'Requests to the audit service, appends on the kept stream included',
   );
-  const audit = new AuditLog(config.auditAddress, count);
+  const tlsTo = (serverName: string) => config.tls && { ...config.tls, serverName };
+  const audit = new AuditLog(config.auditAddress, count, tlsTo('audit'));
   const rosters = new Rosters({ known, audit, rootKey: config.rootKey, now });
   rosters.follow(connection);
   await rosters.open();
@@ -78,7 +79,7 @@ export async function openGateway(
     hosts,
     grants,
     policy,
-    guardian: grpcClient(GuardianClient, config.guardianAddress),
+    guardian: grpcClient(GuardianClient, config.guardianAddress, tlsTo('guardian')),
     opinions: new OpinionDesk(),
     hub,
     reach: new Reach({ channels: config.channels, hub, bus, now }),

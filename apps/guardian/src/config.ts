@@ -1,3 +1,4 @@
+import { serverTlsSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 
 const name = z.string().min(1).max(128);
@@ -39,6 +40,8 @@ const limitsSchema = z.strictObject({
 export const guardianConfigSchema = z.strictObject({
   logLevel: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info'),
   listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
+  /** Absent: it listens on loopback alone. */
+  tls: serverTlsSchema.optional(),
   providers: z
     .array(providerSchema)
     .max(50)

@@ -35,6 +35,7 @@ export async function startGuardian(
   const server = await serveGrpc({
     services: [{ definition: GuardianService, implementation }],
     ...config.listen,
+    tls: config.tls,
   });
   server.setServing(true);
   return { port: server.port, stop: () => server.stop() };

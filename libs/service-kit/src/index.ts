@@ -4,7 +4,6 @@ export {
   type GrpcClientConstructor,
   type GrpcServer,
   type GrpcService,
-  grpcChannel,
   grpcClient,
   healthServer,
   serveGrpc,
@@ -14,4 +13,5 @@ export { createLogger, type Logger } from './logger.ts';
 export { connectNats, inboxPrefix, type NatsConnection, type NatsOptions } from './nats.ts';
 export { DRAIN_DEADLINE_MS, type RunningService, runService } from './run-service.ts';
 export { Slots } from './slots.ts';
+export { type ClientTls, clientTlsSchema, type ServerTls, serverTlsSchema } from './tls.ts';
 export { childTraceparent, newTraceparent, traceId } from './traceparent.ts';

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import type { CertificateFiles } from '@countersign/service-kit/embedded';
 import { type DataFolder, installationPath } from './data-folder.ts';
 import type { Keys } from './keys.ts';
 import { writePrivateJson } from './private-file.ts';
@@ -12,6 +13,17 @@ export type Ports = {
   readonly guardian: number;
   readonly http: number;
   readonly http2: number;
+};
+
+/** Members of the private authority of one run: who speaks gRPC, and who asks for health. */
+export const TLS_MEMBERS = ['audit', 'guardian', 'gateway', 'probe'] as const;
+export type Certificates = Readonly<Record<(typeof TLS_MEMBERS)[number], CertificateFiles>>;
+
+/** What a run has chosen or made anew. */
+export type RunFacts = {
+  readonly ports: Ports;
+  readonly databaseUrl: string;
+  readonly certificates: Certificates;
 };
 
 export type ServiceName = 'audit' | 'guardian' | 'gateway' | 'gateway-2' | 'runner';
@@ -52,7 +64,8 @@ function passkeysAt(publicUrl: string | undefined, { http, http2 }: Ports): { rp
   return { rpId: hostname, origins: [origin] };
 }
 
-function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl: string): Record<ServiceName, object> {
+function serviceConfigs(data: DataFolder, keys: Keys, run: RunFacts): Record<ServiceName, object> {
+  const { ports, databaseUrl, certificates } = run;
   const connected = (member: 'audit' | 'gateway' | 'gateway-2' | 'host-local') => ({
     logLevel: 'info',
     natsUrl: `nats://${LOOPBACK}:${ports.nats}`,
@@ -68,6 +81,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
     ...connected(member),
     auditAddress: `${LOOPBACK}:${ports.audit}`,
     guardianAddress: `${LOOPBACK}:${ports.guardian}`,
+    tls: certificates.gateway,
     http: { host: LOOPBACK, port },
     controlIdentityFile: keys.identityPath('control'),
     deskDir: path.join(installation, 'apps/desk/dist'),
@@ -83,6 +97,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       databaseUrl,
       logIdentityFile: keys.identityPath('log'),
       listen: { host: LOOPBACK, port: ports.audit },
+      tls: certificates.audit,
       logName: logNameOf(data),
       payloadKeyFolder: path.join(data.private, 'keys', 'payload'),
       payloadMasterKeyFile: path.join(data.private, 'payload-master.key'),
@@ -93,6 +108,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
       stateFile: path.join(data.private, 'guardian-state.json'),
       logLevel: 'info',
       listen: { host: LOOPBACK, port: ports.guardian },
+      tls: certificates.guardian,
     },
     gateway: gateway('gateway', ports.http),
     'gateway-2': gateway('gateway-2', ports.http2),
@@ -110,13 +126,8 @@ function serviceConfigs(data: DataFolder, keys: Keys, ports: Ports, databaseUrl:
 }
 
 /** Writes one configuration file, mode 0600, for each service and returns their paths. */
-export function writeServiceConfigs(
-  data: DataFolder,
-  keys: Keys,
-  ports: Ports,
-  databaseUrl: string,
-): Record<ServiceName, string> {
-  const entries = Object.entries(serviceConfigs(data, keys, ports, databaseUrl)).map(([name, config]) => {
+export function writeServiceConfigs(data: DataFolder, keys: Keys, run: RunFacts): Record<ServiceName, string> {
+  const entries = Object.entries(serviceConfigs(data, keys, run)).map(([name, config]) => {
     const file = path.join(data.config, `${name}.json`);
     writePrivateJson(file, config);
     return [name, file] as const;

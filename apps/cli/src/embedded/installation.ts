@@ -1,10 +1,10 @@
 import { createConnection } from 'node:net';
 import path from 'node:path';
 import { isServing } from '@countersign/service-kit';
-import { freePort } from '@countersign/service-kit/embedded';
+import { freePort, makeCertificates } from '@countersign/service-kit/embedded';
 import { type GatewayClient, gatewayClient } from '../gateway-client.ts';
 import { type BrokerAccounts, followMembers, nameOf } from './broker-users.ts';
-import { type Ports, type ServiceName, writeServiceConfigs } from './config-files.ts';
+import { type Ports, type ServiceName, TLS_MEMBERS, writeServiceConfigs } from './config-files.ts';
 import { type DataFolder, installationPath, openDataFolder } from './data-folder.ts';
 import { type Endpoints, writeEndpoints } from './endpoints.ts';
 import { type Keys, openKeys, readTokens, type TokenName } from './keys.ts';
@@ -130,18 +130,23 @@ async function startServices(
   const ports = await choosePorts();
   say('database: preparing');
   const password = await preparePostgres(data);
-  const configs = writeServiceConfigs(data, keys, ports, databaseUrl(password, ports.postgres));
+  const certificates = await makeCertificates(path.join(data.private, 'tls'), TLS_MEMBERS);
+  const configs = writeServiceConfigs(data, keys, {
+    ...{ ports, certificates },
+    databaseUrl: databaseUrl(password, ports.postgres),
+  });
   const http = `http://127.0.0.1:${ports.http}`;
   const tokens = readTokens(data);
   const client = (token: TokenName) => gatewayClient(http, tokens[token] ?? '');
   const http2 = `http://127.0.0.1:${ports.http2}`;
   const secondClient = (token: TokenName) => gatewayClient(http2, tokens[token] ?? '');
-  const grpcReady = (port: number) => () => isServing(`127.0.0.1:${port}`);
+  const grpcReady = (port: number, serverName: 'audit' | 'guardian') => () =>
+    isServing(`127.0.0.1:${port}`, 1_000, { ...certificates.probe, serverName });
   const specs: ServiceSpec[] = [
     postgresSpec(data, ports.postgres),
     natsSpec(data, keys, ports.nats),
-    serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit), mains.audit),
-    guardianSpec(data, configs.guardian, grpcReady(ports.guardian)),
+    serviceSpec(data, 'audit', configs.audit, grpcReady(ports.audit, 'audit'), mains.audit),
+    guardianSpec(data, configs.guardian, grpcReady(ports.guardian, 'guardian')),
     serviceSpec(data, 'gateway', configs.gateway, () => client('local-operator').isReady(), mains.gateway),
     ...(gateways === 2
       ? [serviceSpec(data, 'gateway-2', configs['gateway-2'], () => secondClient('local-operator').isReady())]

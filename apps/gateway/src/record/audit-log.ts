@@ -15,7 +15,7 @@ import {
   type Receipt,
   type SetFreezeRequest,
 } from '@countersign/protocol';
-import { grpcClient } from '@countersign/service-kit';
+import { type ClientTls, grpcClient } from '@countersign/service-kit';
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { EvidenceLog } from './evidence-log.ts';
 
@@ -58,10 +58,10 @@ export class AuditLog {
   readonly #count: (rpc: string) => void;
 
   /** `count` is told the name of each request as it leaves. */
-  constructor(address: string, count: (rpc: string) => void) {
+  constructor(address: string, count: (rpc: string) => void, tls?: ClientTls) {
     this.#count = count;
-    this.#client = grpcClient(AuditClient, address);
-    this.evidence = new EvidenceLog(address, count);
+    this.#client = grpcClient(AuditClient, address, tls);
+    this.evidence = new EvidenceLog(address, count, tls);
     this.#sweep = setInterval(() => this.#expire(), 1_000);
   }
 

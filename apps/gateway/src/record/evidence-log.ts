@@ -16,7 +16,7 @@ import {
   type ProveConsistencyReply,
   type ProveInclusionReply,
 } from '@countersign/protocol';
-import { grpcClient } from '@countersign/service-kit';
+import { type ClientTls, grpcClient } from '@countersign/service-kit';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 
 const DEADLINE_MS = 40_000;
@@ -40,9 +40,9 @@ export class EvidenceLog {
   readonly #custody: CustodyClient;
   readonly #count: (rpc: string) => void;
 
-  constructor(address: string, count: (rpc: string) => void) {
-    this.#client = grpcClient(EvidenceClient, address);
-    this.#custody = grpcClient(CustodyClient, address);
+  constructor(address: string, count: (rpc: string) => void, tls?: ClientTls) {
+    this.#client = grpcClient(EvidenceClient, address, tls);
+    this.#custody = grpcClient(CustodyClient, address, tls);
     this.#count = count;
   }
 
