@@ -123,6 +123,7 @@ export {
   ReviewRequest,
 } from './gen/countersign/v1/guardian.ts';
 export {
+  type ApprovalTree,
   Beat,
   Control,
   FileChange,
@@ -156,7 +157,10 @@ export { type OrderTerms, termsDigest } from './order-terms.ts';
 export {
   type ApprovalStatement,
   approvalChallenge,
+  approvalTreeChallenge,
   assertionsDigest,
+  type IsIncluded,
+  MAX_TREE_CALLS,
   statementBytes,
   verifyAssertion,
 } from './passkey.ts';

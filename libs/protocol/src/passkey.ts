@@ -5,7 +5,7 @@ import canonicalize from 'canonicalize';
 import { z } from 'zod';
 import type { ApproverList } from './approver-list.ts';
 import { lengthPrefixed } from './bytes.ts';
-import { PasskeyAssertion } from './gen/countersign/v1/work.ts';
+import { type ApprovalTree, PasskeyAssertion } from './gen/countersign/v1/work.ts';
 import { parseIJson } from './i-json.ts';
 
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
@@ -41,6 +41,16 @@ const sha256 = (data: Uint8Array | string): Buffer => createHash('sha256').updat
 /** The challenge that the passkey signs: SHA-256(tag ‖ nonce ‖ statement), each part after its length. */
 export const approvalChallenge = (nonce: Uint8Array, statement: Uint8Array): Uint8Array =>
   new Uint8Array(sha256(lengthPrefixed('countersign/approval/v1', [nonce, statement])));
+
+/** The challenge of one signature over several calls: SHA-256(tag ‖ root of the RFC 6962 tree over their challenges). */
+export const approvalTreeChallenge = (root: Uint8Array): Uint8Array =>
+  new Uint8Array(sha256(lengthPrefixed('countersign/approvals/v1', [root])));
+
+/** True when `leaf` is in the tree, RFC 9162 section 2.1.3.2; passed in, because this package builds no trees. */
+export type IsIncluded = (leaf: Uint8Array, tree: ApprovalTree) => boolean;
+
+/** Most calls that one signature approves. */
+export const MAX_TREE_CALLS = 50;
 
 /** What the receipt binds of the assertions of an order; empty when there are none. */
 export const assertionsDigest = (assertions: readonly PasskeyAssertion[]): Uint8Array =>
@@ -81,12 +91,25 @@ function isSigned(approver: Approver, data: Uint8Array, signature: Uint8Array): 
   }
 }
 
-function checkClientData(assertion: PasskeyAssertion, list: ApproverList): string | undefined {
+/** The challenge that the passkey must have signed; a text says why there is none. */
+function challengeOf({ nonce, statement, tree }: PasskeyAssertion, isIncluded: IsIncluded): Uint8Array | string {
+  const challenge = approvalChallenge(nonce, statement);
+  if (!tree) return challenge;
+  if (tree.size < 2 || tree.size > MAX_TREE_CALLS || tree.root.length !== 32)
+    return 'the tree of calls is not one that a person was shown';
+  return isIncluded(challenge, tree)
+    ? approvalTreeChallenge(tree.root)
+    : 'the call is not among those that the passkey approved';
+}
+
+function checkClientData(assertion: PasskeyAssertion, list: ApproverList, isIncluded: IsIncluded): string | undefined {
   const json = parseIJson(assertion.clientDataJson);
   const parsed = clientDataSchema.safeParse(json.ok ? json.value : undefined);
   if (!parsed.success) return 'client data is malformed';
-  const challenge = Buffer.from(approvalChallenge(assertion.nonce, assertion.statement)).toString('base64url');
-  if (parsed.data.challenge !== challenge) return 'the passkey signed something else';
+  const challenge = challengeOf(assertion, isIncluded);
+  if (typeof challenge === 'string') return challenge;
+  if (parsed.data.challenge !== Buffer.from(challenge).toString('base64url'))
+    return 'the passkey signed something else';
   if (!list.origins.includes(parsed.data.origin)) return 'the passkey was asked by another page';
   return parsed.data.crossOrigin === true ? 'the passkey was asked from inside another page' : undefined;
 }
@@ -112,6 +135,7 @@ function readStatement(bytes: Uint8Array): ApprovalStatement | undefined {
 export function verifyAssertion(
   assertion: PasskeyAssertion,
   list: ApproverList,
+  isIncluded: IsIncluded,
 ): Result<ApprovalStatement, { readonly message: string }> {
   const refuse = (message: string) => err({ message });
   if (assertion.nonce.length !== NONCE_BYTES) return refuse('the nonce does not have 32 bytes');
@@ -121,7 +145,8 @@ export function verifyAssertion(
   const approver = list.approvers.find((known) => known.credentialId === credentialId);
   if (!approver) return refuse('the passkey is not on the signed approver list');
   if (approver.person !== statement.approver) return refuse('the passkey belongs to another person');
-  const wrong = checkClientData(assertion, list) ?? checkAuthenticatorData(assertion.authenticatorData, list);
+  const wrong =
+    checkClientData(assertion, list, isIncluded) ?? checkAuthenticatorData(assertion.authenticatorData, list);
   if (wrong !== undefined) return refuse(wrong);
   const signed = Buffer.concat([assertion.authenticatorData, sha256(assertion.clientDataJson)]);
   return isSigned(approver, signed, assertion.signature) ? ok(statement) : refuse('the signature does not verify');

@@ -9,6 +9,8 @@ export type PasskeyChange = {
   readonly crossOrigin?: boolean;
   readonly flags?: number;
   readonly challenge?: Uint8Array;
+  /** Place of the call in a tree whose challenge is signed. */
+  readonly tree?: PasskeyAssertion['tree'];
 };
 
 /** An authenticator in software that speaks WebAuthn's formats, with an ES256 key. */
@@ -54,6 +56,7 @@ export class SoftwarePasskey {
       clientDataJson,
       authenticatorData,
       signature,
+      ...(change.tree ? { tree: change.tree } : {}),
     });
   }
 }

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import type { Assertion } from './passkeys.ts';
 import { change, request } from './request.ts';
 
 /** A call as lists and events show it; secrets are masked. */
@@ -37,6 +38,8 @@ const detailSchema = z.extend(callSchema, {
     offers: z.optional(z.object({ once: z.boolean(), session: z.optional(z.array(z.string())) })),
   }),
   viewDigest: z.string(),
+  /** An approval needs the person's passkey. */
+  passkey: z.boolean(),
 });
 
 export type Call = z.infer<typeof callSchema>;
@@ -80,6 +83,7 @@ export const decideCall = (
   call: Pick<CallDetail, 'callId' | 'viewDigest'>,
   { answer, reason, remember }: Answer,
   csrf: string | undefined,
+  assertion?: Assertion,
 ): Promise<{ state: string }> =>
   change('POST', `/v1/calls/${encodeURIComponent(call.callId)}/decision`, z.object({ state: z.string() }), {
     csrf,
@@ -88,6 +92,7 @@ export const decideCall = (
       viewDigest: call.viewDigest,
       ...(reason === '' ? {} : { reason }),
       ...(remember === undefined ? {} : { remember }),
+      ...(assertion === undefined ? {} : { assertion }),
     },
   });
 

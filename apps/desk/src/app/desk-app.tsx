@@ -6,6 +6,7 @@ import type { i18n } from 'i18next';
 import { I18nextProvider, useTranslation } from 'react-i18next';
 import { fetchMe } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
+import { fetchSignIn } from '../api/sign-in.ts';
 import { LiveProvider } from '../live/live-context.tsx';
 import { MeProvider } from './me-context.tsx';
 import type { makeRouter } from './routes.tsx';
@@ -15,6 +16,18 @@ type Parts = {
   readonly client: QueryClient;
   readonly router: ReturnType<typeof makeRouter>;
 };
+
+function SignedOut() {
+  const { t } = useTranslation();
+  const ways = useQuery({ queryKey: ['sign-in'], queryFn: fetchSignIn });
+  const here = encodeURIComponent(window.location.pathname + window.location.search);
+  return (
+    <Alert title={t('app.signedOut')}>
+      {ways.data?.oidc && <a href={`/v1/oidc/login?to=${here}`}>{t('signIn.oidc')}</a>}
+      {ways.data?.links !== false && <p>{t('app.signedOutText')}</p>}
+    </Alert>
+  );
+}
 
 function SignedIn({ router }: { router: Parts['router'] }) {
   const { t } = useTranslation();
@@ -32,7 +45,7 @@ function SignedIn({ router }: { router: Parts['router'] }) {
     <main className="page">
       <h1 className="only-heard">{t('app.name')}</h1>
       {me.isPending && <Loader size="sm" aria-label={t('app.loading')} />}
-      {signedOut && <Alert title={t('app.signedOut')}>{t('app.signedOutText')}</Alert>}
+      {signedOut && <SignedOut />}
       {me.isError && !signedOut && (
         <Alert color="red" role="alert" title={t('app.unreachable')}>
           {me.error.message}

@@ -14,6 +14,7 @@ const PLACES = [
   ['/grants', 'nav.grants'],
   ['/policy', 'nav.policy'],
   ['/audit', 'nav.audit'],
+  ['/you', 'nav.you'],
 ] as const;
 
 function Rail() {

@@ -44,8 +44,13 @@ const policy = createRoute({
   path: '/policy',
   component: lazyRouteComponent(() => import('../policy/policy-page.tsx'), 'PolicyPage'),
 });
+const you = createRoute({
+  getParentRoute: () => root,
+  path: '/you',
+  component: lazyRouteComponent(() => import('../passkeys/passkeys-page.tsx'), 'PasskeysPage'),
+});
 
-const tree = root.addChildren([inbox, call, changes, fleet, grants, policy, audit]);
+const tree = root.addChildren([inbox, call, changes, fleet, grants, policy, audit, you]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });

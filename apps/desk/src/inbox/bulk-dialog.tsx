@@ -3,7 +3,10 @@ import { useQueries } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { type Answer, type Call, type CallDetail, decideCall, fetchCall } from '../api/calls.ts';
+import type { Assertion } from '../api/passkeys.ts';
 import { useMe } from '../app/me-context.tsx';
+import { useProblemText } from '../passkeys/passkey-problem.tsx';
+import { signApprovals } from '../passkeys/sign-approvals.ts';
 import { CallBody } from '../review/call-body.tsx';
 import { useStateName } from '../review/state-name.tsx';
 import { useGuardTime } from '../review/use-guard-time.ts';
@@ -22,12 +25,13 @@ type Progress =
 function useBulkAnswer(onRecorded: (callId: string) => void) {
   const me = useMe();
   const [progress, setProgress] = useState<ReadonlyMap<string, Progress>>(new Map());
+  const textOf = useProblemText();
   const [running, setRunning] = useState(false);
   const tell = (callId: string, told: Progress) => setProgress((before) => new Map(before).set(callId, told));
-  const answerOne = async (call: CallDetail, answer: Answer) => {
+  const answerOne = async (call: CallDetail, answer: Answer, assertion?: Assertion) => {
     tell(call.callId, { kind: 'sent' });
     try {
-      const { state } = await decideCall(call, answer, me.csrf);
+      const { state } = await decideCall(call, answer, me.csrf, assertion);
       tell(call.callId, { kind: 'done', state });
       onRecorded(call.callId);
     } catch (error) {
@@ -37,10 +41,16 @@ function useBulkAnswer(onRecorded: (callId: string) => void) {
   const answerAll = async (calls: readonly CallDetail[], answer: Answer) => {
     setRunning(true);
     const open = calls.filter(({ callId }) => progress.get(callId)?.kind !== 'done');
-    const worker = async () => {
-      for (let call = open.shift(); call; call = open.shift()) await answerOne(call, answer);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    try {
+      const signed = answer.answer === 'approve' ? await signApprovals(open, me) : new Map<string, Assertion>();
+      const worker = async () => {
+        for (let call = open.shift(); call; call = open.shift()) await answerOne(call, answer, signed.get(call.callId));
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    } catch (error) {
+      const message = textOf(error instanceof Error ? error : new Error(String(error)));
+      for (const { callId } of open) tell(callId, { kind: 'failed', message });
+    }
     setRunning(false);
   };
   return { progress, running, answerAll };

@@ -2,10 +2,12 @@ import { Alert, Button, Kbd, Textarea } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type RefObject, useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { type Answer, type CallDetail, decideCall } from '../api/calls.ts';
+import type { Answer, CallDetail } from '../api/calls.ts';
 import { mayDecide } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
 import { useMe } from '../app/me-context.tsx';
+import { useProblemText } from '../passkeys/passkey-problem.tsx';
+import { decideProven } from '../passkeys/sign-approvals.ts';
 import { plainVisible } from '../text/visible-text.ts';
 import { readableArguments } from './readable-arguments.ts';
 import { useGuardTime } from './use-guard-time.ts';
@@ -52,7 +54,7 @@ function useAnswer({ call, onReadAgain, onRecorded }: Props) {
   const me = useMe();
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (answer: Answer) => decideCall(call, answer, me.csrf),
+    mutationFn: (answer: Answer) => decideProven(call, answer, me),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ['call', call.callId], exact: true });
       onRecorded();
@@ -109,6 +111,7 @@ export function DecisionBar(props: Props) {
   const [wantsReason, setWantsReason] = useState(false);
   const box = useRef<HTMLTextAreaElement>(null);
   const answer = useAnswer(props);
+  const problemText = useProblemText();
   const settled = useGuardTime(call.viewDigest);
   const held = !settled || answer.isPending || answer.isSuccess;
   const covers = call.view.offers?.session;
@@ -132,7 +135,7 @@ export function DecisionBar(props: Props) {
       <UnseenHint call={call} endOfText={endOfText} />
       {answer.isError && (
         <Alert color="red" role="alert" p="xs" title={t('decide.failed')}>
-          {answer.error.message}
+          {problemText(answer.error)}
         </Alert>
       )}
       <Textarea
@@ -149,6 +152,7 @@ export function DecisionBar(props: Props) {
         autosize
       />
       {covers && <Coverage covers={covers} />}
+      {call.passkey && <p className="small dim">{t('passkey.needed')}</p>}
       <div className="row">
         <Button size="sm" disabled={held || isEmpty(call)} loading={answer.isPending} onClick={() => approve()}>
           {t('decide.approve')}

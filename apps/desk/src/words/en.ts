@@ -1,5 +1,8 @@
+import { enPasskeys } from './en-passkeys.ts';
+
 /** Every text of the desk in English. Keys with `_one` and `_other` are plural forms of one text. */
 export const en = {
+  ...enPasskeys,
   'nav.label': 'Main',
   'nav.inbox': 'Inbox',
   'nav.fleet': 'Fleet',

@@ -1,7 +1,9 @@
 import type { Dictionary } from './dictionary.ts';
+import { zhPasskeys } from './zh-passkeys.ts';
 
 /** Every text of the desk in Simplified Chinese. */
 export const zh: Dictionary = {
+  ...zhPasskeys,
   'nav.label': '主导航',
   'nav.inbox': '收件箱',
   'nav.fleet': '主机',

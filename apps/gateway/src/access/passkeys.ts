@@ -88,6 +88,11 @@ export class Passkeys {
     return all.filter((key) => key.removed_ms === null && (person === undefined || key.person === person));
   }
 
+  /** True for a passkey that was removed, whether or not a signed list still names it. */
+  async isRemoved(credentialId: string): Promise<boolean> {
+    return ((await this.#known.find(keyOf(credentialId)))?.value.removed_ms ?? null) !== null;
+  }
+
   /** What a browser needs to make a passkey for a person; undefined when passkeys are not configured. */
   async registrationOptions(person: string): Promise<PublicKeyCredentialCreationOptionsJSON | undefined> {
     if (!this.settings) return undefined;

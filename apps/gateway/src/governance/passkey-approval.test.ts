@@ -20,6 +20,7 @@ const TOKENS: readonly TestToken[] = [
 ];
 const queues = {
   vault: { approvers: ['keepers'], passkey: true },
+  closed: { approvers: ['others'], passkey: true },
   both: { approvers: ['keepers'], approvals: 2, passkey: true },
 };
 const keys = {
@@ -69,6 +70,9 @@ async function decide(callId: string, as: string, assertion?: PasskeyAssertion, 
             clientDataJSON: text(assertion.clientDataJson),
             authenticatorData: text(assertion.authenticatorData),
             signature: text(assertion.signature),
+            ...(assertion.tree
+              ? { tree: { ...assertion.tree, path: assertion.tree.path.map(text), root: text(assertion.tree.root) } }
+              : {}),
           },
         }
       : {}),
@@ -137,6 +141,53 @@ test.each<[string, RegExp, (callId: string) => Promise<{ detail?: string }>]>([
   expect(detail).toMatch(message);
   const read = await plane.request('GET', `/v1/calls/${callId}`, { as: 'boss' });
   expect(((await read.json()) as { state: string }).state).toBe('pending');
+});
+
+type Part = { callId: string; nonce: string; statement: string; tree: { path: string[]; root: string } & Tree };
+type Tree = { index: number; size: number };
+
+/** One signature of ann over several calls: her assertion for each of them. */
+async function signTogether(calls: readonly string[]): Promise<Map<string, PasskeyAssertion>> {
+  const answer = await plane.request('POST', '/v1/challenges', { as: 'ann', body: { calls } });
+  const made = (await answer.json()) as { challenge: string; calls: Part[] };
+  return new Map(
+    made.calls.map(({ callId, nonce, statement, tree }) => {
+      const place = { ...tree, path: tree.path.map(bytes), root: bytes(tree.root) };
+      return [
+        callId,
+        keys.ann.assert(bytes(nonce), bytes(statement), { challenge: bytes(made.challenge), tree: place }),
+      ];
+    }),
+  );
+}
+
+test('one signature approves several calls, each decided on its own; it says nothing of a call that was not among them', async () => {
+  const calls = [await newCall(), await newCall(), await newCall()];
+  const signed = await signTogether(calls);
+  const [first = '', second = '', third = ''] = calls;
+  expect((await decide(first, 'ann', signed.get(first))).state).toBe('approved');
+  const receipt = await plane.audit.getReceipt(first);
+  const own = signed.get(first);
+  expect(Receipt.fromPartial(receipt ?? {}).assertionsDigest).toEqual(Buffer.from(assertionsDigest(own ? [own] : [])));
+  expect((await decide(second, 'ann', signed.get(third))).detail).toMatch(/something else/);
+  const other = await newCall();
+  const alone = await sign(other, 'ann');
+  const grafted = { ...alone, tree: signed.get(second)?.tree, clientDataJson: signed.get(second)?.clientDataJson };
+  expect((await decide(other, 'ann', { ...alone, ...grafted } as PasskeyAssertion)).detail).toMatch(/not among those/);
+  const untied = { ...(signed.get(second) as PasskeyAssertion), tree: undefined };
+  expect((await decide(second, 'ann', untied)).detail).toMatch(/signed something else/);
+  expect((await decide(second, 'ann', signed.get(second))).state).toBe('approved');
+  expect((await decide(third, 'bob', signed.get(third))).detail).toMatch(/something else/);
+});
+
+test('a challenge over several calls names each of them once, and none that its caller may not see', async () => {
+  const callId = await newCall();
+  const ask = async (calls: string[]) =>
+    (await plane.request('POST', '/v1/challenges', { as: 'ann', body: { calls } })).status;
+  const hidden = await plane.pendingCall({ queue: 'closed', principal: 'rita' });
+  expect([await ask([callId, callId]), await ask([callId, 'call_unknown']), await ask([callId, hidden])]).toEqual([
+    400, 404, 404,
+  ]);
 });
 
 test('a challenge lives for five minutes', async () => {

@@ -1,10 +1,14 @@
 import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '@countersign/kernel';
+import { inclusionProof, leafHash, rootOfLeaves, verifyInclusion } from '@countersign/merkle';
 import {
   type ApprovalStatement,
+  type ApprovalTree,
   approvalChallenge,
+  approvalTreeChallenge,
   type CallRecord,
   ERROR_CODES,
+  type IsIncluded,
   type PasskeyAssertion,
   statementBytes,
   verifyAssertion,
@@ -23,6 +27,17 @@ export type Challenge = {
   readonly nonce: Uint8Array;
   readonly challenge: Uint8Array;
 };
+
+/** What one signature over several calls needs: the challenge, and each call's part with its place in the tree. */
+export type TreeChallenge = {
+  readonly challenge: Uint8Array;
+  readonly calls: readonly (Challenge & { readonly callId: string; readonly tree: ApprovalTree })[];
+};
+
+const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
+
+const isIncluded: IsIncluded = (leaf, { index, size, path, root }) =>
+  verifyInclusion(sha256, { leaf: leafHash(sha256, leaf), index, size, proof: path, root });
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const refuse = (message: string): Result<never, AnswerProblem> => err({ code: ERROR_CODES.passkeyRefused, message });
@@ -70,6 +85,25 @@ export class PasskeyApproval {
     return statement && this.#challengeOf(statementBytes(statement));
   }
 
+  /** One challenge for several calls, each of which stays a decision of its own; undefined when one of them has no view. */
+  challengeAll(calls: readonly CallRecord[], approver: string): TreeChallenge | undefined {
+    const parts = calls.flatMap((call) => {
+      const challenge = this.challenge(call, approver);
+      return challenge ? [{ callId: call.callId, ...challenge }] : [];
+    });
+    if (parts.length < calls.length) return undefined;
+    const leaves = parts.map(({ challenge }) => leafHash(sha256, challenge));
+    const root = rootOfLeaves(sha256, leaves);
+    const treeAt = (index: number) => ({
+      ...{ index, size: leaves.length, root },
+      path: [...inclusionProof(sha256, leaves, index, leaves.length)],
+    });
+    return {
+      challenge: approvalTreeChallenge(root),
+      calls: parts.map((part, index) => ({ ...part, tree: treeAt(index) })),
+    };
+  }
+
   /**
    * Why an assertion does not approve this call for this person. SECURITY: the statement is made anew from the call and must
    * be the same to the byte, and its nonce must be ours; the runner verifies all of it again on its own.
@@ -82,8 +116,10 @@ export class PasskeyApproval {
     if (!assertion) return refuse('this queue takes approvals with a passkey only; ask for a challenge');
     const published = await this.#passkeys.published();
     if (!published) return refuse('no list of approvers was signed and published');
-    const verified = verifyAssertion(assertion, published.list);
+    const verified = verifyAssertion(assertion, published.list, isIncluded);
     if (!verified.ok) return refuse(verified.error.message);
+    if (await this.#passkeys.isRemoved(Buffer.from(assertion.credentialId).toString('base64url')))
+      return refuse('this passkey was removed');
     const { not_before_ms: notBeforeMs } = verified.value;
     const ageMs = this.#now() - notBeforeMs;
     if (ageMs < 0 || ageMs > CHALLENGE_MS) return refuse('the challenge is too old; ask for a new one');

@@ -43,3 +43,12 @@ export function addOidcRoutes(app: Http, oidc: OidcSignIn, signIn: SignIn): void
     return reply.setCookie(SESSION_COOKIE, cookie, SESSION_COOKIE_OPTIONS).redirect(returnTo);
   });
 }
+
+/** The route that tells which ways to sign in there are. */
+export function addSignInWays(app: Http, ways: { readonly oidc: boolean; readonly hardened: () => boolean }): void {
+  /** Ways to sign in: `oidc`, with the identity provider at `/v1/oidc/login`; `links`, with a one-time link. */
+  app.get('/v1/sign-in', { config: { access: ACCESS.open } }, async () => ({
+    oidc: ways.oidc,
+    links: !ways.hardened(),
+  }));
+}

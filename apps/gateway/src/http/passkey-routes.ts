@@ -1,4 +1,4 @@
-import { ERROR_CODES, PasskeyAssertion } from '@countersign/protocol';
+import { type CallRecord, ERROR_CODES, MAX_TREE_CALLS, PasskeyAssertion } from '@countersign/protocol';
 import type { RegistrationResponseJSON } from '@simplewebauthn/server';
 import { z } from 'zod';
 import { hasRole } from '../access/principal.ts';
@@ -6,7 +6,9 @@ import type { Gateway } from '../context.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
-import { callIdSchema, NO_CALL, visibleCall } from './visible-call.ts';
+import { callIdSchema, NO_CALL, visibleCall, visibleCallById } from './visible-call.ts';
+
+const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64url');
 
 const NO_PASSKEYS = { code: ERROR_CODES.passkeyRefused, message: 'passkeys are not configured here' };
 
@@ -21,8 +23,17 @@ export const assertionSchema = z
     clientDataJSON: part,
     authenticatorData: part,
     signature: part,
+    /** The call's place among those that one signature approves, from `POST /v1/challenges`. */
+    tree: z
+      .strictObject({
+        index: z.int().min(0).max(MAX_TREE_CALLS),
+        size: z.int().min(2).max(MAX_TREE_CALLS),
+        path: z.array(part).max(16),
+        root: part,
+      })
+      .optional(),
   })
-  .transform(({ clientDataJSON, ...parts }) => {
+  .transform(({ clientDataJSON, tree, ...parts }) => {
     const bytes = (text: string) => new Uint8Array(Buffer.from(text, 'base64url'));
     return PasskeyAssertion.fromPartial({
       nonce: bytes(parts.nonce),
@@ -31,6 +42,7 @@ export const assertionSchema = z
       clientDataJson: bytes(clientDataJSON),
       authenticatorData: bytes(parts.authenticatorData),
       signature: bytes(parts.signature),
+      ...(tree ? { tree: { ...tree, path: tree.path.map(bytes), root: bytes(tree.root) } } : {}),
     });
   });
 
@@ -38,11 +50,13 @@ export const assertionSchema = z
 const registrationSchema = z.looseObject({ id: z.string().max(2_000), rawId: z.string().max(2_000), type: z.string() });
 
 function ownRoutes(app: Http, { access: { passkeys } }: Gateway): void {
-  /** Passkeys of the caller; of everybody for an admin or auditor. */
+  /** Passkeys of the caller; of everybody for an admin or auditor. `listed`: the root has signed a list with it. */
   app.get('/v1/passkeys', { config: { access: ACCESS.read } }, async (request) => {
     const principal = principalOf(request);
     const all = hasRole(principal, ['admin', 'auditor']);
-    return { passkeys: await passkeys.list(all ? undefined : principal.name) };
+    const listed = new Set((await passkeys.published())?.list.approvers.map(({ credentialId }) => credentialId));
+    const found = await passkeys.list(all ? undefined : principal.name);
+    return { passkeys: found.map((passkey) => ({ ...passkey, listed: listed.has(passkey.credential_id) })) };
   });
 
   /** What a browser needs to make a passkey for the caller. */
@@ -116,7 +130,6 @@ function challengeRoute(app: Http, gateway: Gateway): void {
       const { settings } = gateway.access.passkeys;
       const made = gateway.governance.passkey.challenge(call, name);
       if (!made || !settings) return sendProblem(reply, NO_PASSKEYS);
-      const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64url');
       const own = await gateway.access.passkeys.list(name);
       return {
         statement: text(made.statement),
@@ -124,6 +137,39 @@ function challengeRoute(app: Http, gateway: Gateway): void {
         challenge: text(made.challenge),
         rpId: settings.rpId,
         credentialIds: own.map(({ credential_id }) => credential_id),
+      };
+    },
+  );
+
+  /** What the caller's passkey has to sign to approve several calls at once; each is decided on its own with its part. */
+  app.post(
+    '/v1/challenges',
+    {
+      config: { access: ACCESS.decide },
+      schema: { body: z.strictObject({ calls: z.array(callIdSchema.shape.id).min(2).max(MAX_TREE_CALLS) }) },
+    },
+    async (request, reply) => {
+      const calls: CallRecord[] = [];
+      for (const id of new Set(request.body.calls)) {
+        const call = await visibleCallById(gateway, request, id);
+        if (!call) return sendProblem(reply, NO_CALL);
+        calls.push(call);
+      }
+      if (calls.length < 2)
+        return sendProblem(reply, { code: ERROR_CODES.invalidRequest, message: 'name at least two different calls' });
+      const { name } = principalOf(request);
+      const { settings } = gateway.access.passkeys;
+      const made = gateway.governance.passkey.challengeAll(calls, name);
+      if (!made || !settings) return sendProblem(reply, NO_PASSKEYS);
+      const own = await gateway.access.passkeys.list(name);
+      return {
+        challenge: text(made.challenge),
+        rpId: settings.rpId,
+        credentialIds: own.map(({ credential_id }) => credential_id),
+        calls: made.calls.map(({ callId, statement, nonce, tree }) => ({
+          ...{ callId, statement: text(statement), nonce: text(nonce) },
+          tree: { ...tree, path: tree.path.map(text), root: text(tree.root) },
+        })),
       };
     },
   );

@@ -77,6 +77,8 @@ function readRoutes(app: Http, gateway: Gateway): void {
         arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
         view: view ? shownView(view) : {},
         viewDigest: Buffer.from(record.viewDigest).toString('hex'),
+        /** An approval needs the passkey's answer to the call's challenge. */
+        passkey: gateway.governance.queue(record.queue).passkey === true,
         ...(record.state === 'pending' ? { approval: await gateway.governance.status(record) } : {}),
       };
     },

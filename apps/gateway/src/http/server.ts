@@ -23,7 +23,7 @@ import { addGovernanceRoutes } from './governance-routes.ts';
 import type { Http } from './http.ts';
 import { addKeyRoutes } from './key-routes.ts';
 import { addNotificationRoutes } from './notification-routes.ts';
-import { addOidcRoutes } from './oidc-routes.ts';
+import { addOidcRoutes, addSignInWays } from './oidc-routes.ts';
 import { collectOpenApi } from './openapi.ts';
 import { addPasskeyRoutes } from './passkey-routes.ts';
 import { sendProblem } from './problem.ts';
@@ -102,6 +102,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addPasskeyRoutes(app, gateway);
   const oidc = openOidc(config, access.directory, gateway.now);
   if (oidc) addOidcRoutes(app, oidc, access.signIn);
+  addSignInWays(app, { oidc: oidc !== undefined, hardened: access.hardened });
   addKeyRoutes(app, gateway);
   addEnrolRoutes(app, gateway, {
     invitations: new Invitations({ audit: gateway.audit, rootKey: config.rootKey, now: gateway.now }),

@@ -1,10 +1,13 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { inclusionProof, leafHash, rootOfLeaves } from '@countersign/merkle';
 import {
   type ApprovalStatement,
   type ApproverList,
+  approvalChallenge,
+  approvalTreeChallenge,
   assertionsDigest,
   createIdentity,
   openIdentity,
@@ -121,6 +124,27 @@ const refusal = (assertions: PasskeyAssertion[], change: OrderChange = {}) =>
 
 test('a pinned order starts with the passkey of one listed person', () => {
   expect(refusal([assertion()])).toBe(undefined);
+});
+
+test('one signature over several orders starts each of them, and none that was not among them', () => {
+  const sha = (data: Uint8Array) => new Uint8Array(createHash('sha256').update(data).digest());
+  const other = { ...base, orderId: 'ord_2', callDigest: new Uint8Array(32).fill(7) };
+  const parts = [assertion(), assertion({}, other)];
+  const leaves = parts.map((part) => leafHash(sha, approvalChallenge(part.nonce, part.statement)));
+  const root = rootOfLeaves(sha, leaves);
+  const [one, two] = parts.map(({ nonce, statement }, index) =>
+    ann.assert(nonce, statement, {
+      challenge: approvalTreeChallenge(root),
+      tree: { index, size: 2, path: [...inclusionProof(sha, leaves, index, 2)], root },
+    }),
+  ) as [PasskeyAssertion, PasskeyAssertion];
+  expect(refusal([one])).toBe(undefined);
+  expect(refusal([two])).toMatch(/another call/);
+  expect(refusal([two], { order: { callDigest: other.callDigest }, executed: other.callDigest })).toBe(undefined);
+  expect(refusal([{ ...one, tree: two.tree }])).toMatch(/not among those/);
+  const alone = { ...one, tree: { index: 0, size: 1, path: [], root: leaves[0] ?? root } };
+  expect(refusal([alone])).toMatch(/not one that a person was shown/);
+  expect(refusal([{ ...one, tree: undefined }])).toMatch(/signed something else/);
 });
 
 test('while a newer list of approvers is in force, a pinned order waits and another one starts', () => {

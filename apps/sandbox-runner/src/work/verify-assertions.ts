@@ -1,8 +1,11 @@
 import { Buffer } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { leafHash, verifyInclusion } from '@countersign/merkle';
 import {
   type ApprovalStatement,
   type ApproverList,
   assertionsDigest,
+  type IsIncluded,
   termsDigest,
   verifyAssertion,
   type WorkOrder,
@@ -18,6 +21,11 @@ export type AssertionCheck = {
   readonly people: number;
   readonly nowMs: number;
 };
+
+const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
+
+const isIncluded: IsIncluded = (leaf, { index, size, path, root }) =>
+  verifyInclusion(sha256, { leaf: leafHash(sha256, leaf), index, size, proof: path, root });
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
@@ -45,7 +53,7 @@ export function assertionRefusal(check: AssertionCheck): string | undefined {
   if (!list) return 'this host knows no signed list of approvers';
   const approvers = new Set<string>();
   for (const assertion of order.assertions) {
-    const verified = verifyAssertion(assertion, list);
+    const verified = verifyAssertion(assertion, list, isIncluded);
     if (!verified.ok) return `a passkey approval is refused: ${verified.error.message}`;
     const wrong = mismatch(verified.value, check);
     if (wrong !== undefined) return `a passkey approval is refused: ${wrong}`;

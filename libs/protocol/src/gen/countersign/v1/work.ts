@@ -68,6 +68,16 @@ export interface PasskeyAssertion {
   clientDataJson: Uint8Array;
   authenticatorData: Uint8Array;
   signature: Uint8Array;
+  /** Where the passkey approved several calls at once: this call's place among them. */
+  tree: ApprovalTree | undefined;
+}
+
+/** Inclusion of one call's challenge in the RFC 6962 tree over the challenges of all calls that one signature approves. */
+export interface ApprovalTree {
+  index: number;
+  size: number;
+  path: Uint8Array[];
+  root: Uint8Array;
 }
 
 /** One approved execution, on `cs.v1.work.<host>`. The envelope is signed by the gateway; the receipt by audit. Both are needed. */
@@ -894,6 +904,7 @@ function createBasePasskeyAssertion(): PasskeyAssertion {
     clientDataJson: new Uint8Array(0),
     authenticatorData: new Uint8Array(0),
     signature: new Uint8Array(0),
+    tree: undefined,
   };
 }
 
@@ -916,6 +927,9 @@ export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
     }
     if (message.signature.length !== 0) {
       writer.uint32(50).bytes(message.signature);
+    }
+    if (message.tree !== undefined) {
+      ApprovalTree.encode(message.tree, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -981,6 +995,14 @@ export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
             message.signature = reader.bytes();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.tree = ApprovalTree.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1013,6 +1035,7 @@ export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
         ? bytesFromBase64(object.authenticator_data)
         : new Uint8Array(0),
       signature: isSet(object.signature) ? bytesFromBase64(object.signature) : new Uint8Array(0),
+      tree: isSet(object.tree) ? ApprovalTree.fromJSON(object.tree) : undefined,
     };
   },
 
@@ -1036,6 +1059,9 @@ export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
     if (message.signature.length !== 0) {
       obj.signature = base64FromBytes(message.signature);
     }
+    if (message.tree !== undefined) {
+      obj.tree = ApprovalTree.toJSON(message.tree);
+    }
     return obj;
   },
 
@@ -1050,6 +1076,126 @@ export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
     message.clientDataJson = object.clientDataJson ?? new Uint8Array(0);
     message.authenticatorData = object.authenticatorData ?? new Uint8Array(0);
     message.signature = object.signature ?? new Uint8Array(0);
+    message.tree = (object.tree !== undefined && object.tree !== null)
+      ? ApprovalTree.fromPartial(object.tree)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseApprovalTree(): ApprovalTree {
+  return { index: 0, size: 0, path: [], root: new Uint8Array(0) };
+}
+
+export const ApprovalTree: MessageFns<ApprovalTree> = {
+  encode(message: ApprovalTree, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.index !== 0) {
+      writer.uint32(8).uint32(message.index);
+    }
+    if (message.size !== 0) {
+      writer.uint32(16).uint32(message.size);
+    }
+    for (const v of message.path) {
+      writer.uint32(26).bytes(v!);
+    }
+    if (message.root.length !== 0) {
+      writer.uint32(34).bytes(message.root);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ApprovalTree {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseApprovalTree();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.index = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.size = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.path.push(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.root = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ApprovalTree {
+    return {
+      index: isSet(object.index) ? globalThis.Number(object.index) : 0,
+      size: isSet(object.size) ? globalThis.Number(object.size) : 0,
+      path: globalThis.Array.isArray(object?.path) ? object.path.map((e: any) => bytesFromBase64(e)) : [],
+      root: isSet(object.root) ? bytesFromBase64(object.root) : new Uint8Array(0),
+    };
+  },
+
+  toJSON(message: ApprovalTree): unknown {
+    const obj: any = {};
+    if (message.index !== 0) {
+      obj.index = Math.round(message.index);
+    }
+    if (message.size !== 0) {
+      obj.size = Math.round(message.size);
+    }
+    if (message.path?.length) {
+      obj.path = message.path.map((e) => base64FromBytes(e));
+    }
+    if (message.root.length !== 0) {
+      obj.root = base64FromBytes(message.root);
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ApprovalTree>): ApprovalTree {
+    return ApprovalTree.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ApprovalTree>): ApprovalTree {
+    const message = createBaseApprovalTree();
+    message.index = object.index ?? 0;
+    message.size = object.size ?? 0;
+    message.path = object.path?.map((e) => e) || [];
+    message.root = object.root ?? new Uint8Array(0);
     return message;
   },
 };
