@@ -5,7 +5,10 @@ import type { Challenge } from '../api/passkeys.ts';
 import { approvesWhatIsShown } from './check-challenge.ts';
 
 const text = (bytes: Uint8Array) =>
-  btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+  btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '');
 const digest = (byte: string) => byte.repeat(64);
 
 /** The challenge as docs/adr/0009 and the gateway have it, written out a second time. */
