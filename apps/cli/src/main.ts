@@ -3,7 +3,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { addApprovalsCommand } from './commands/approvals.ts';
 import { addApproversCommand } from './commands/approvers.ts';
 import { addAuditCommand } from './commands/audit.ts';
-import { addCallCommand } from './commands/call.ts';
+import { addCallCommand, addReportCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
@@ -36,6 +36,7 @@ function program(): Command {
   for (const add of [
     addStartCommand,
     addCallCommand,
+    addReportCommand,
     addApprovalsCommand,
     addChangesCommand,
     addProcessesCommand,

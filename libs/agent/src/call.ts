@@ -5,8 +5,12 @@ import {
   type CallEvent,
   CallPayload,
   CallSubmit,
+  callDigest,
+  canonicalEnvelope,
   EnvelopeKind,
+  normaliseTool,
   OutputText,
+  type Receipt,
   sealTo,
   ToolResult,
 } from '@countersign/protocol';
@@ -26,6 +30,11 @@ export type CallRequest = {
   /** Only tightens. */
   readonly tighten?: 'ask' | 'deny';
   readonly traceparent?: string;
+  /**
+   * `agent`: this program carries the call out itself once it was handed over, and reports its end. A repetition after a crash
+   * is never handed over again, since it may have run; it ends as `unknown` when its time for a report is over.
+   */
+  readonly executor?: 'runner' | 'agent';
   /** A chosen id, to repeat a call whose answer was lost. */
   readonly callId?: string;
   /** Waits for the end also when the command goes on in the background. */
@@ -45,7 +54,7 @@ export type LiveOutput = {
   readonly droppedBytes: number;
 };
 
-/** How a call ended, or that its command goes on in the background (state `backgrounded`). `result` is present only when something ran and its sealed result opened. */
+/** How a call ended, or that its command goes on in the background (state `backgrounded`), or that it is this agent's to carry out (state `handed_over`). `result` is present only when something ran and its sealed result opened. */
 export type CallOutcome = {
   readonly callId: string;
   readonly state: string;
@@ -53,6 +62,8 @@ export type CallOutcome = {
   readonly reason: string;
   readonly code: string;
   readonly result?: ToolResult;
+  /** With the state `handed_over`: audit's verified proof that exactly this call was approved. */
+  readonly receipt?: Receipt;
 };
 
 /** A submitted call. */
@@ -69,30 +80,34 @@ export type SubmittedCall = {
 const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 async function outcomeOf(link: Link, event: CallEvent): Promise<CallOutcome> {
-  const { callId, state, decidedBy, reason, code } = event;
-  const base = { callId, state, decidedBy, reason, code };
+  const { callId, state, decidedBy, reason, code, receipt } = event;
+  const base = { callId, state, decidedBy, reason, code, ...(receipt ? { receipt } : {}) };
   if (event.sealedResult.length === 0) return base;
   return { ...base, result: ToolResult.decode(await link.identity.open(event.sealedResult, callId)) };
 }
 
-/** Seals and signs one call. Every resend is this same message. */
-async function submission(link: Link, callId: string, request: CallRequest): Promise<Uint8Array> {
+/** Seals and signs one call, with the digest that a receipt of it binds. Every resend is this same message. */
+async function submission(link: Link, callId: string, request: CallRequest) {
   const args = encode(JSON.stringify(request.args));
-  const payload = CallPayload.encode({ salt: randomBytes(32), arguments: args }).finish();
+  const salt = randomBytes(32);
+  const payload = CallPayload.encode({ salt, arguments: args }).finish();
+  const { executor = 'runner', tool, session: sessionId, deadlineMs = 0 } = request;
   const submit = CallSubmit.fromPartial({
     callId,
-    sessionId: request.session,
-    tool: request.tool,
+    sessionId,
+    tool,
     sealedPayload: await sealTo(link.controlSealKey, payload, callId),
-    deadlineMs: BigInt(request.deadlineMs ?? 0),
-    executor: 'runner',
+    deadlineMs: BigInt(deadlineMs),
+    executor,
     turnId: request.turn ?? '',
     tighten: request.tighten ?? '',
     tightenSource: request.tighten ? link.identity.id : '',
     traceparent: request.traceparent ?? '',
     followOutput: request.onOutput !== undefined,
   });
-  return link.sign(EnvelopeKind.CALL, link.callSubject, CallSubmit.encode(submit).finish());
+  const message = link.sign(EnvelopeKind.CALL, link.callSubject, CallSubmit.encode(submit).finish());
+  const named = { agent: link.identity.id, callId, sessionId, tool: normaliseTool(tool) ?? tool, executor, deadlineMs };
+  return { message, digest: callDigest(salt, args, canonicalEnvelope(named)) };
 }
 
 async function openOutput(link: Link, event: CallEvent): Promise<LiveOutput> {
@@ -103,12 +118,23 @@ async function openOutput(link: Link, event: CallEvent): Promise<LiveOutput> {
 
 /** True when `result` resolves with this state. */
 const isSettled = (state: string, { untilEnd }: CallRequest): boolean =>
-  (state === 'backgrounded' && untilEnd !== true) || (isCallState(state) && isTerminal(state));
+  state === 'handed_over' ||
+  (state === 'backgrounded' && untilEnd !== true) ||
+  (isCallState(state) && isTerminal(state));
+
+/** SECURITY: an agent carries out only what the audit service signed for exactly this call, whatever a gateway says. */
+const isProven = (link: Link, { state, callId, receipt }: CallEvent, digest: Uint8Array): boolean =>
+  state !== 'handed_over' ||
+  (receipt !== undefined &&
+    receipt.callId === callId &&
+    receipt.host === '' &&
+    Buffer.compare(receipt.callDigest, digest) === 0 &&
+    link.isProof(receipt));
 
 /** Submits a call and follows it to its end. Resolves after the first sending. */
 export async function submitCall(link: Link, request: CallRequest): Promise<SubmittedCall> {
   const callId = request.callId ?? makeId('call', Date.now(), randomBytes);
-  const message = await submission(link, callId, request);
+  const { message, digest } = await submission(link, callId, request);
   const { promise, resolve, reject } = Promise.withResolvers<CallOutcome>();
   let cancelMessage: Uint8Array | undefined;
   const unfollow = link.follow({
@@ -119,8 +145,11 @@ export async function submitCall(link: Link, request: CallRequest): Promise<Subm
         void openOutput(link, event).then(request.onOutput, () => undefined);
         return;
       }
+      if (!isProven(link, event, digest)) return;
       sending.answered();
       request.onEvent?.(event);
+      // Approved while nobody listened: come for it.
+      if (event.state === 'approved' && request.executor === 'agent') link.publish(link.callSubject, message);
       if (isSettled(event.state, request)) outcomeOf(link, event).then(resolve, reject);
     },
     onClosed: reject,

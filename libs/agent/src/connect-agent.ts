@@ -3,6 +3,7 @@ import type { Identity, KnownRoster } from '@countersign/protocol';
 import { connect, nkeyAuthenticator } from '@nats-io/transport-node';
 import { type CallRequest, type SubmittedCall, submitCall } from './call.ts';
 import { createLink } from './link.ts';
+import { type Report, reportCall } from './report.ts';
 import { openSession, type SessionRefused, type SessionRequest } from './session.ts';
 import { closeSession, issueChildToken } from './session-command.ts';
 import { startTurn, type Turn } from './turn.ts';
@@ -11,6 +12,8 @@ import { startTurn, type Turn } from './turn.ts';
 export type Agent = {
   readonly openSession: (request: SessionRequest) => Promise<Result<{ sessionId: string }, SessionRefused>>;
   readonly call: (request: CallRequest) => Promise<SubmittedCall>;
+  /** Reports how a call ended that was handed over to this agent; resolves with the recorded state. */
+  readonly report: (report: Report) => Promise<string>;
   /** A one-time token for a child of an open session. */
   readonly issueChildToken: (session: string) => Promise<Result<string, SessionRefused>>;
   readonly closeSession: (session: string, reason?: string) => Promise<Result<undefined, SessionRefused>>;
@@ -40,6 +43,7 @@ export async function connectAgent(options: {
   return {
     openSession: (request) => openSession(link, request),
     call: (request) => submitCall(link, request),
+    report: (report) => reportCall(link, report),
     issueChildToken: (session) => issueChildToken(link, session),
     closeSession: (session, reason) => closeSession(link, session, reason),
     startTurn: (session) => startTurn(link, session),

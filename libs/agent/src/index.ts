@@ -1,4 +1,5 @@
 export type { CallOutcome, CallRequest, LiveOutput, SubmittedCall } from './call.ts';
 export { type Agent, connectAgent } from './connect-agent.ts';
+export type { Report } from './report.ts';
 export type { SessionRefused, SessionRequest } from './session.ts';
 export type { Turn } from './turn.ts';

@@ -4,8 +4,10 @@ import {
   type Identity,
   type KnownRoster,
   openEnvelope,
+  type Receipt,
   signEnvelope,
   subjects,
+  verifyReceipt,
 } from '@countersign/protocol';
 import type { Msg, NatsConnection } from '@nats-io/transport-node';
 
@@ -22,6 +24,8 @@ export type Link = {
   readonly controlSealKey: string;
   readonly callSubject: string;
   readonly cancelSubject: string;
+  /** True when the audit service of the roster signed the receipt. */
+  readonly isProof: (receipt: Receipt) => boolean;
   /** `sequence` must rise for kinds of short validity. */
   readonly sign: (kind: EnvelopeKind, subject: string, body: Uint8Array, sequence?: bigint) => Uint8Array;
   readonly publish: (subject: string, message: Uint8Array) => void;
@@ -72,6 +76,7 @@ export function createLink(connection: NatsConnection, identity: Identity, roste
     },
     callSubject: subjects.call(identity.id),
     cancelSubject: subjects.cancel(identity.id),
+    isProof: (receipt) => verifyReceipt(receipt, (key) => roster.isKey('audit', key)),
     sign: (kind, subject, body, sequence = 0n) =>
       signEnvelope(identity, { kind, subject, body, nowMs: Date.now(), sequence }),
     publish: (subject, message) => {

@@ -240,12 +240,14 @@ function settle(found: readonly Finding[], call: Call, set: PolicySet, facts: Fa
 /** Decides one call. Pure and total: whatever goes wrong inside becomes an `ask`. */
 export function decide(set: PolicySet, call: Call, stated: Facts): Decision {
   try {
-    const facts = effectiveFacts(set, stated);
+    const inForce = effectiveFacts(set, stated);
+    const facts = call?.executor === 'agent' ? { ...inForce, sandboxed: false } : inForce;
     const tool = canonicalTool(call?.tool);
     if (tool === '') return refusal(set, 'error', 'the call names no tool');
     const problem = argumentProblem(tool, call.args, call.env);
     if (problem !== undefined) return refusal(set, 'error', problem);
-    if (actionOf(tool) === undefined) return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
+    if (actionOf(tool) === undefined && call.executor !== 'agent')
+      return refusal(set, 'error', `unknown tool \`${show(tool)}\``);
     const profile = typeof call.args.profile === 'string' ? call.args.profile : defaultProfile(set, facts);
     const found = [...judge(call, set, facts, tool, profile), ...judgeBackend(set, facts, tool, profile)];
     if (call.tighten !== undefined)

@@ -148,6 +148,8 @@ export interface Call {
   readonly args: Readonly<Record<string, unknown>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly tighten?: { readonly effect: 'ask' | 'deny'; readonly source: string };
+  /** The agent carries the call out itself: nothing is sandboxed, and a tool that nobody registered is an execute tool. */
+  readonly executor?: 'agent';
 }
 
 export interface Grant {

@@ -15,7 +15,10 @@ const pending = (callId: string, facts: object = {}) => ({
   ...received(callId, facts),
   entries: [entry(callId, 'call.received', 'received'), entry(callId, 'approval.requested', 'pending')],
 });
-const handOver = (callId: string) => ({ entries: [entry(callId, 'handed_over', 'handed_over')] });
+const handOver = (callId: string) => ({
+  entries: [entry(callId, 'handed_over', 'handed_over')],
+  orderId: `ord_${callId}`,
+});
 const types = async () =>
   (await bench.owner.query<{ type: string }>('select type from audit.entry order by log_index')).rows.map(
     (row) => row.type,
@@ -33,12 +36,14 @@ describe('a frozen scope', () => {
     await append(pending('call_waits', facts));
     await append(received('call_approved', facts));
     await append(decision('call_approved', 'allow'));
+    await append(received('call_own', { ...facts, executor: 'agent' }));
+    await append(decision('call_own', 'allow'));
     await freeze(scope);
     const before = await bench.count('select count(*) n from audit.entry');
     const replies = [
       await append(decision('call_waits', 'allow')),
       await append(dispatch('call_approved', { freezeEpoch: 1n })),
-      await append({ ...handOver('call_approved'), freezeEpoch: 1n }),
+      await append({ ...handOver('call_own'), freezeEpoch: 1n }),
       await append(received('call_new', facts)),
     ];
     expect(codes(replies)).toEqual(['frozen', 'frozen', 'frozen', 'frozen']);
@@ -221,4 +226,27 @@ test('a receipt of another service does not verify', async () => {
   const { receipt } = await append(dispatch('call_a'));
   const stranger = await openIdentity(await createIdentity('audit', 'audit'));
   expect(receipt && verifyReceipt(receipt, stranger.publicKey)).toBe(false);
+});
+
+describe('who carries a call out', () => {
+  test.each([
+    ["a dispatch of an agent's own call", 'agent', dispatch('call_a')],
+    ["a hand-over of a runner's call", '', handOver('call_a')],
+    ['a hand-over that names a host', 'agent', { ...handOver('call_a'), orderHost: 'local' }],
+    ['a hand-over without an order', 'agent', { ...handOver('call_a'), orderId: '' }],
+  ])('%s is refused', async (_title, executor, request) => {
+    await append(received('call_a', { executor }));
+    await append(decision('call_a', 'allow'));
+    expect(codes([await append(request)])).toEqual(['invalid']);
+  });
+
+  test('a hand-over gives a receipt that names no host, again when it is replayed', async () => {
+    await append(received('call_a', { executor: 'agent' }));
+    await append(decision('call_a', 'allow'));
+    const replies = [await append(handOver('call_a')), await append(handOver('call_a'))];
+    expect(replies.map(({ receipt, replayed }) => [receipt?.callId, receipt?.host, replayed])).toEqual([
+      ['call_a', '', false],
+      ['call_a', '', true],
+    ]);
+  });
 });

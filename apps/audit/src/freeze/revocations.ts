@@ -11,7 +11,7 @@ export class Revocations {
   /** Takes notice of a call's newest record. */
   note(record: CallRecord): void {
     const over = isCallState(record.state) && isTerminal(record.state);
-    if (record.stopRequested && record.orderId !== '' && !over) {
+    if (record.stopRequested && record.orderHost !== '' && !over) {
       this.#orders.set(record.callId, { orderId: record.orderId, expiresMs: Number(record.orderExpiresAtMs) });
     } else this.#orders.delete(record.callId);
   }

@@ -264,7 +264,7 @@ export class BatchBuilder {
   ): AppendReply {
     const about = request.entries.find((draft) => draft.callId !== '')?.callId ?? '';
     const call = this.#cold.calls.get(about);
-    const dispatches = request.entries.some((draft) => draft.toState === 'dispatched');
+    const dispatches = request.entries.some(({ toState }) => toState === 'dispatched' || toState === 'handed_over');
     const receipt = dispatches && call ? receiptOf(call, this.#options.receiptIdentity) : undefined;
     return {
       requestId: request.requestId,

@@ -28,6 +28,7 @@ export function newCall(draft: CallDraft, recordedMs: number): CallMemory {
     canonicalEnvelope: draft.canonicalEnvelope,
     traceparent: draft.traceparent,
     ancestorSessionIds: draft.ancestorSessionIds,
+    executor: draft.executor,
     receivedMs: BigInt(recordedMs),
     updatedMs: BigInt(recordedMs),
   });

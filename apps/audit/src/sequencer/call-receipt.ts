@@ -1,7 +1,7 @@
 import { type Identity, type Receipt, signReceipt } from '@countersign/protocol';
 import type { CallMemory } from './call-memory.ts';
 
-/** Receipt of a dispatched call; signing again gives the same bytes, because Ed25519 is deterministic. */
+/** Receipt of a dispatched or handed-over call; signing again gives the same bytes, because Ed25519 is deterministic. */
 export function receiptOf(call: CallMemory, identity: Identity): Receipt | undefined {
   if (!call.decision || call.record.orderId === '') return undefined;
   return signReceipt(identity, {

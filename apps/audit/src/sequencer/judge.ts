@@ -131,16 +131,27 @@ function step(
   if (wrong !== undefined) return refuse('invalid', wrong, call);
   const held = checkFreeze(draft, call, request, view);
   if (held) return held;
-  if (draft.toState === 'dispatched' && (request.orderId === '' || request.orderHost === '')) {
-    return refuse('invalid', 'a dispatch needs an order id and a host', call);
-  }
+  const unfit = checkWay(draft.toState, call, request);
+  if (unfit !== undefined) return refuse('invalid', unfit, call);
   calls.set(draft.callId, moved(call, draft.toState, request, view.nowMs));
   return undefined;
 }
 
+/** INVARIANT: a host gets a call of a runner only, and its agent one of his own only; a receipt names what it is for. */
+function checkWay(toState: string, { record }: CallMemory, { orderId, orderHost }: AppendRequest): string | undefined {
+  const atAgent = record.executor === 'agent';
+  if (toState === 'dispatched') {
+    if (atAgent) return 'a call that its agent carries out is not dispatched';
+    return orderId === '' || orderHost === '' ? 'a dispatch needs an order id and a host' : undefined;
+  }
+  if (toState !== 'handed_over') return undefined;
+  if (!atAgent) return 'a call of a runner is not handed over';
+  return orderId === '' || orderHost !== '' ? 'a hand-over needs an order id and names no host' : undefined;
+}
+
 function moved(call: CallMemory, state: string, request: AppendRequest, nowMs: number): CallMemory {
   const decides = request.decidedBy !== '' && (state === 'approved' || state === 'denied');
-  const dispatches = state === 'dispatched';
+  const dispatches = state === 'dispatched' || state === 'handed_over';
   return {
     ...call,
     record: {

@@ -1,15 +1,24 @@
 import path from 'node:path';
 import type { Agent, CallOutcome, LiveOutput } from '@countersign/agent';
 import { ERROR_CODES, visibleBytes } from '@countersign/protocol';
-import type { Command } from 'commander';
+import { Argument, type Command, Option } from 'commander';
 import { dataRoot, localAgent } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 
-type Options = { session?: string; identity?: string; tighten?: 'ask' | 'deny' };
+type Options = {
+  session?: string;
+  identity?: string;
+  tighten?: 'ask' | 'deny';
+  executor?: 'runner' | 'agent';
+};
 
 /** JSON form of an outcome; byte fields as text in which bytes that are none are visible. */
 export function outcomeView(outcome: CallOutcome): object {
-  const { result, ...rest } = outcome;
+  const { result, receipt, ...told } = outcome;
+  const rest = {
+    ...told,
+    ...(receipt ? { receipt: { entry: receipt.entryId, index: Number(receipt.logIndex) } } : {}),
+  };
   if (!result) return rest;
   const { stdout, stderr, content, truncatedBytes, ...facts } = result;
   return {
@@ -70,6 +79,12 @@ export function addCallCommand(program: Command): void {
     .option('--session <id>', 'session of the call (default: a new one on the sample project)')
     .option('--identity <file>', "the agent's identity file (default: the sample agent)")
     .option('--tighten <effect>', '`ask` or `deny`')
+    .addOption(
+      new Option(
+        '--executor <who>',
+        '`agent` only decides: you carry the call out, then `countersign report` its end',
+      ).choices(['runner', 'agent']),
+    )
     .action(async (tool: string, args: string, options: Options, command: Command) => {
       const values = parsedArguments(args);
       const agent = await localAgent(command, options.identity);
@@ -79,6 +94,7 @@ export function addCallCommand(program: Command): void {
           args: values,
           session: options.session ?? (await sampleSession(agent, command)),
           ...(options.tighten ? { tighten: options.tighten } : {}),
+          ...(options.executor ? { executor: options.executor } : {}),
           onOutput: showLive,
           onEvent: ({ state, callId, code, reason }) =>
             process.stderr.write(`${callId}: ${state}${code === ERROR_CODES.noApprover ? `: ${reason}` : ''}\n`),
@@ -86,8 +102,35 @@ export function addCallCommand(program: Command): void {
         process.once('SIGINT', () => cancel('cancelled on the command line'));
         const outcome = await result;
         print(command, outcomeView(outcome), outcomeText(outcome));
-        const isFine = outcome.state === 'backgrounded' || (outcome.state === 'done' && outcome.result?.ok !== false);
+        const isFine =
+          ['backgrounded', 'handed_over'].includes(outcome.state) ||
+          (outcome.state === 'done' && outcome.result?.ok !== false);
         process.exitCode = isFine ? EXIT.ok : EXIT.refused;
+      } finally {
+        await agent.close();
+      }
+    });
+}
+
+type ReportOptions = { session: string; identity?: string; reason?: string };
+
+/** `countersign report`: tells how a call ended that the agent carried out itself. */
+export function addReportCommand(program: Command): void {
+  program
+    .command('report')
+    .description('report the end of a call that was handed over to the agent; prints the recorded state')
+    .argument('<call>', 'id of the call')
+    .addArgument(new Argument('<state>', 'how it ended').choices(['done', 'failed']))
+    .requiredOption('--session <id>', 'session of the call')
+    .option('--identity <file>', "the agent's identity file (default: the sample agent)")
+    .option('--reason <text>', 'what happened')
+    .action(async (callId: string, state: 'done' | 'failed', options: ReportOptions, command: Command) => {
+      const agent = await localAgent(command, options.identity);
+      const { session, reason } = options;
+      try {
+        const recorded = await agent.report({ callId, session, state, ...(reason ? { reason } : {}) });
+        print(command, { callId, state: recorded }, `${callId}: ${recorded}`);
+        process.exitCode = recorded === state ? EXIT.ok : EXIT.refused;
       } finally {
         await agent.close();
       }

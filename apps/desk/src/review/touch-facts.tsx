@@ -12,6 +12,7 @@ function useProfileText(call: CallDetail, limits: CallContext['limits']): string
   const { profile } = call.view;
   const project = limits?.project ?? call.view.project ?? '';
   const hosts = limits?.hosts ?? call.view.hosts ?? [];
+  if (profile === 'none') return t('review.profile.none');
   if (FILE_TOOLS.includes(call.tool)) return t('review.fileTool');
   switch (profile) {
     case undefined:
@@ -108,7 +109,9 @@ export function TouchFacts({ call, limits }: { call: CallDetail; limits: CallCon
             <dt>{t('review.profile')}</dt>
             <dd>
               {isCommand && (
-                <span className={call.view.profile === 'full-access' ? 'tag bad' : 'tag'}>{call.view.profile}</span>
+                <span className={['full-access', 'none'].includes(call.view.profile ?? '') ? 'tag bad' : 'tag'}>
+                  {call.view.profile}
+                </span>
               )}{' '}
               {plainVisible(profile)}
             </dd>

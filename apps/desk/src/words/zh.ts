@@ -156,6 +156,7 @@ export const zh: Dictionary = {
   'review.profile.networked': '可写入 {{project}} 和临时目录，可访问 {{hosts}}。',
   'review.profile.networkedNone': '可写入 {{project}} 和临时目录，没有可访问的主机。',
   'review.profile.full-access': '不在沙箱中运行：其账户能写入和访问的一切都可接触。',
+  'review.profile.none': '在我们的沙箱之外运行：由智能体自行执行，我们不加任何限制。',
   'review.profile.other': '配置 {{profile}}',
   'review.fileTool': '由运行器的文件工具执行：只接触上面的路径。',
   'review.denyRead_other': '{{count}} 个模式不可读取',

@@ -32,6 +32,7 @@ export const callSummary = (record: CallRecord) => ({
   /** The session at which a person sees it; the one that executes is `sessionId`. */
   rootSessionId: record.ancestorSessionIds.at(-1) ?? record.sessionId,
   host: record.host,
+  ...(record.executor === 'agent' ? { executor: 'agent', sandbox: 'none' } : {}),
   tool: record.tool,
   action: record.action,
   summary: record.summary,
@@ -46,7 +47,7 @@ export const callSummary = (record: CallRecord) => ({
 
 /** The result of a call, sealed to its agent; empty when there is none or the agent is gone. */
 async function resultFor(gateway: Gateway, record: CallRecord): Promise<Uint8Array> {
-  if (record.orderId === '') return new Uint8Array();
+  if (record.orderHost === '') return new Uint8Array();
   const member = await gateway.members.find('agent', record.agent);
   if (!member) return new Uint8Array();
   const sealed =
@@ -96,6 +97,8 @@ export async function announceRecord(gateway: Gateway, record: CallRecord, code 
     reason: record.reason,
     code,
     sealedResult: terminal ? await resultFor(gateway, record) : new Uint8Array(),
+    receipt: state === 'handed_over' ? await gateway.audit.getReceipt(callId) : undefined,
+    stopRequested: record.stopRequested,
   });
   if (terminal) gateway.output.end(callId);
   if (state === 'pending') warnUnreachable(gateway, record);

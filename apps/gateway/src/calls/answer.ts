@@ -18,8 +18,9 @@ import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
 import { endPause } from '../sessions/paused-turn.ts';
 import { announce } from './announce.ts';
-import { newOrder, publishRecorded } from './dispatch.ts';
+import { orderOf, publishRecorded } from './dispatch.ts';
 import { compareWithHuman } from './guardian-opinions.ts';
+import { runsAtAgent } from './hand-over.ts';
 import { narrowView } from './narrow-view.ts';
 import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
@@ -67,6 +68,8 @@ function termsOf(
   const refuse = (message: string) => err({ code: ERROR_CODES.notOffered, message });
   const shown = readView(record.view);
   if (!shown) return refuse('the call has no view; read it again');
+  if (answer.narrow && runsAtAgent(record))
+    return refuse('the agent carries this call out itself; nothing would keep it inside a narrower reach');
   const view = answer.narrow ? narrowView(shown, answer.narrow) : ok(shown);
   if (!view.ok) return refuse(view.error);
   const { narrow, grantMs } = answer;
@@ -120,12 +123,17 @@ async function record(
     const closed = entry('call.closed', '', { detail: { state: 'denied' } });
     return gateway.audit.append({ ...base, entries: [answered, decided, closed] });
   }
-  const order = newOrder(gateway, call.host, terms.view);
-  const sent = entry('dispatch.sent', 'dispatched', { host: order.orderHost });
+  // An agent that carries the call out itself comes for it; freeze and policy are judged again then.
+  const start = runsAtAgent(call) ? undefined : orderOf(gateway, callId, call.host, terms.view);
   return gateway.audit.append({
     ...base,
-    ...order,
-    entries: [answered, decided, sent, ...(terms.grant ? [grantCreated(terms.grant, nowMs)] : [])],
+    ...start?.order,
+    entries: [
+      answered,
+      decided,
+      ...(start ? [start.entry] : []),
+      ...(terms.grant ? [grantCreated(terms.grant, nowMs)] : []),
+    ],
     ...(terms.narrowed ? { view: json(terms.view) } : {}),
     ...(terms.grant
       ? {

@@ -4,7 +4,7 @@ import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
-import { announce } from './announce.ts';
+import { announce, announceRecord } from './announce.ts';
 import { UNSTARTED } from './submit.ts';
 
 export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
@@ -47,8 +47,13 @@ export async function cancelCall(
     if (reply.refusal.code !== ERROR_CODES.auditLost) return 'ended';
     return cancelCall(gateway, agent, callId, by, reason);
   }
-  if (!['dispatched', 'running', 'backgrounded'].includes(record.state)) return 'ended';
-  await gateway.audit.append({ entries: [requested] });
+  if (!['dispatched', 'handed_over', 'running', 'backgrounded'].includes(record.state)) return 'ended';
+  const reply = await gateway.audit.append({ entries: [requested] });
+  if (record.state === 'handed_over') {
+    // Only its agent can end it.
+    if (reply.call) await announceRecord(gateway, reply.call);
+    return 'stop_requested';
+  }
   sendControl(gateway, record.orderHost, { action: 'stop', callId, orderId: record.orderId, reason: maskText(reason) });
   return 'stop_requested';
 }

@@ -11,18 +11,27 @@ import {
   WorkOrder,
 } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
+import { callEntry } from '../record/entries.ts';
 import { orderTerms, readView, type View, viewTermsDigest } from './view.ts';
 
 /** An order may start for this long after it was handed out. */
 export const ORDER_VALID_MS = 120_000;
 
 /** Identifiers and terms of a dispatch, chosen before the append that records it. */
-export const newOrder = (gateway: Gateway, host: string, view: View) => ({
+const newOrder = (gateway: Gateway, host: string, view: View) => ({
   orderId: makeId('ord', gateway.now(), randomBytes),
   orderHost: host,
   orderExpiresAtMs: BigInt(gateway.now() + ORDER_VALID_MS),
   termsDigest: viewTermsDigest(view),
 });
+
+/** Facts and entry that dispatch an approved call to its host. */
+export function orderOf(gateway: Gateway, callId: string, host: string, view: View) {
+  const order = newOrder(gateway, host, view);
+  const body = { host, detail: { order: order.orderId } };
+  const entry = callEntry({ callId, type: 'dispatch.sent', toState: 'dispatched', nowMs: gateway.now(), body });
+  return { order, entry };
+}
 
 /**
  * Publishes the order of a dispatched call, built from the record alone, so that a repetition is the same order. Resolves

@@ -9,6 +9,7 @@ import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
 import type { Session, SessionChain } from '../record/sessions.ts';
 import { tightenedBy } from '../sessions/paused-turn.ts';
+import { runsAtAgent } from './hand-over.ts';
 import type { CallRefusal, ParsedCall } from './parse-call.ts';
 import type { View } from './view.ts';
 
@@ -46,7 +47,7 @@ function viewOf(session: Session, { call, decision, inspection, timeoutMs }: Vie
   return {
     reasons: decision.reasons.map(maskText),
     project: session.project,
-    profile: decision.obligations.profile,
+    ...(runsAtAgent(call.submit) ? { executor: 'agent', profile: 'none' } : { profile: decision.obligations.profile }),
     ...(first ? { realPath: first.realPath } : {}),
     ...(inspection?.diff ? { diff: inspection.diff.split('\n').map(maskText).join('\n') } : {}),
     obligations: {
@@ -72,7 +73,8 @@ function viewOf(session: Session, { call, decision, inspection, timeoutMs }: Vie
 const summaryOf = (call: ParsedCall): string => {
   const main =
     call.args.command ?? call.args.action ?? call.args.pattern ?? call.args.path ?? call.args.url ?? call.args.query;
-  return `${call.tool} ${typeof main === 'string' ? main : ''}`.trim();
+  const shown = typeof main === 'string' ? main : runsAtAgent(call.submit) ? JSON.stringify(call.args) : '';
+  return `${call.tool} ${shown}`.trim();
 };
 
 /** A refusal of the host that stands as a denial: the path belongs to Countersign itself or lies where no call may reach. */
@@ -168,9 +170,11 @@ export async function evaluate(
   }
   const action = actionOf(call.tool) ?? 'execute';
   const summary = summaryOf(call);
-  const timeoutMs = policy.timeoutMs(call.tool, call.args.timeout_ms);
-  const { tighten, tightenSource } = call.submit;
-  const asked = { tool: call.tool, args: call.args, ...tightenedBy(session, call.submit) };
+  // How long an agent works on its own call is not known, unless it says so.
+  const usualMs = runsAtAgent(call.submit) ? Number.MAX_SAFE_INTEGER : undefined;
+  const timeoutMs = policy.timeoutMs(call.tool, call.args.timeout_ms ?? usualMs);
+  const { tighten, tightenSource, executor } = call.submit;
+  const asked = { tool: call.tool, executor, args: call.args, ...tightenedBy(session, call.submit) };
   const decideOn = (realpaths: Readonly<Record<string, string>>): Decision =>
     policy.decide(session, asked, heartbeat, realpaths, grantsOf(gateway, session.id));
   const decide = async (facts: Inspection | undefined): Promise<Decision> => {

@@ -9,24 +9,29 @@ import {
   type Identity,
   normaliseTool,
   parseIJson,
-  type ToolName,
   toolSchema,
 } from '@countersign/protocol';
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Member } from '../record/members.ts';
+import { runsAtAgent } from './hand-over.ts';
 
 export type CallRefusal = { readonly code: ErrorCode; readonly message: string };
 
 /** A call whose form is right. One parse feeds policy, view and runner. */
 export type ParsedCall = {
   readonly submit: CallSubmit;
-  readonly tool: ToolName;
+  /** Own name of a tool of the runner, or the name that the agent gives to one that it carries out itself. */
+  readonly tool: string;
   readonly args: Readonly<Record<string, unknown>>;
   /** Encoded CallPayload, as the agent sealed it. */
   readonly payload: Uint8Array;
   readonly canonical: Uint8Array;
   readonly digest: Uint8Array;
 };
+
+const MAX_TOOL_NAME = 128;
+/** Arguments of a tool that no runner has: any object. */
+const anyArguments = z.record(z.string(), z.unknown());
 
 /** One problem of the arguments, with the field or the unknown keys named. */
 const describe = (issue: z.core.$ZodIssue): string =>
@@ -63,9 +68,10 @@ export async function parseCall(
     return refuse(ERROR_CODES.invalidArguments, 'call id is not 1 to 64 of A-Z a-z 0-9 _ -');
   if (submit.turnId !== '' && !isSubjectToken(submit.turnId))
     return refuse(ERROR_CODES.invalidArguments, 'turn id is not 1 to 64 of A-Z a-z 0-9 _ -');
-  if (submit.executor !== 'runner')
-    return refuse(ERROR_CODES.unimplemented, `executor \`${submit.executor.slice(0, 40)}\` is not built yet`);
-  const tool = normaliseTool(submit.tool);
+  if (submit.executor !== 'runner' && !runsAtAgent(submit))
+    return refuse(ERROR_CODES.invalidArguments, 'executor is neither `runner` nor `agent`');
+  const known = normaliseTool(submit.tool);
+  const tool = known ?? (runsAtAgent(submit) && submit.tool.length <= MAX_TOOL_NAME ? submit.tool : undefined);
   if (!tool) return refuse(ERROR_CODES.unknownTool, `tool \`${submit.tool.slice(0, 80)}\` is not known`);
   if (!member.tools.includes(tool))
     return refuse(ERROR_CODES.unknownTool, `tool \`${tool}\` is not on the allow-list of this agent`);
@@ -73,7 +79,7 @@ export async function parseCall(
   if (!opened.ok) return opened;
   const json = parseIJson(opened.value.payload.arguments);
   if (!json.ok) return refuse(ERROR_CODES.invalidArguments, json.error.message);
-  const args = toolSchema(tool).safeParse(json.value);
+  const args = (known ? toolSchema(known) : anyArguments).safeParse(json.value);
   if (!args.success) {
     const problem = args.error.issues.map(describe).join('; ');
     return refuse(ERROR_CODES.invalidArguments, `arguments do not fit \`${tool}\`: ${problem}`);

@@ -24,7 +24,8 @@ export async function decideAgain(gateway: Gateway, record: CallRecord, view: Vi
   const realpaths = Object.fromEntries(view.preconditions.map((item) => [item.path, item.real_path || item.path]));
   const { effect: tighten = '', source: tightenSource = '' } = view.tighten ?? {};
   const asked = args.value as Readonly<Record<string, unknown>>;
-  const call = { tool: record.tool, args: asked, tighten, tightenSource };
+  const { tool, executor } = record;
+  const call = { tool, executor, args: asked, tighten, tightenSource };
   return gateway.policy.current.decide(chain.bounded, call, host, realpaths, grantsOf(gateway, record.sessionId));
 }
 

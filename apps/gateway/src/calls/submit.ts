@@ -13,8 +13,9 @@ import type { SessionChain } from '../record/sessions.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { pauseTurn } from '../sessions/paused-turn.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
-import { newOrder, publishOrder } from './dispatch.ts';
+import { orderOf, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
+import { handOver, handOverOf, runsAtAgent } from './hand-over.ts';
 import { advise, type Judgement, type Outcome, outcomeOf, pausesTurn } from './outcome-of.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
 import { replayDetail } from './replay-detail.ts';
@@ -79,6 +80,7 @@ const draftOf = (
     sessionId: found.session.id,
     host: found.session.host,
     tool: call.tool,
+    executor: call.submit.executor,
     action: evaluation.action,
     summary: maskLine(evaluation.summary),
     callDigest: call.digest,
@@ -165,8 +167,9 @@ async function record(
       await pauseTurn(gateway, { callId, session: found.session, queue: base.call.queue ?? '' });
     return reply;
   }
-  const order = newOrder(gateway, found.session.host, evaluation.view);
-  const dispatched = entry('dispatch.sent', 'dispatched', { host: order.orderHost, detail: { order: order.orderId } });
+  const { order, entry: sent } = runsAtAgent(call.submit)
+    ? handOverOf(gateway, callId, evaluation.view)
+    : orderOf(gateway, callId, found.session.host, evaluation.view);
   const used = useOfGrants(gateway, callId, evaluation.decision, nowMs);
   return gateway.audit.append({
     ...base,
@@ -174,7 +177,7 @@ async function record(
     ...order,
     ...used?.facts,
     expected: [...evaluation.basis, ...(used?.facts.expected ?? [])],
-    entries: [received, ...(used ? [used.entry] : []), entry('decision', 'approved', decided), dispatched],
+    entries: [received, ...(used ? [used.entry] : []), entry('decision', 'approved', decided), sent],
   });
 }
 
@@ -209,6 +212,7 @@ export async function submitCall(
     });
   }
   if (known) {
+    if (runsAtAgent(known) && known.state === 'approved') return handOver(gateway, known);
     await announce(gateway, submit.callId);
     return;
   }
@@ -272,7 +276,7 @@ async function follow(gateway: Gateway, submit: CallSubmit, reply: AppendReply):
   gateway.atStep('call.recorded');
   if (!reply.call) throw new FaultError('the record answered without the call', { code: ERROR_CODES.internal });
   const stored = { ...reply.call, sealedPayload: submit.sealedPayload };
-  if (reply.receipt) await publishOrder(gateway, stored, reply.receipt);
+  if (reply.receipt && !runsAtAgent(stored)) await publishOrder(gateway, stored, reply.receipt);
   await announceRecord(gateway, stored);
   gateway.atStep('call.announced');
 }

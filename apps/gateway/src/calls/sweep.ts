@@ -5,10 +5,13 @@ import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
+import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
 import { redecideAll } from './redecide.ts';
 import { readView } from './view.ts';
 
 const PAGE = 500;
+/** States that a round looks at. */
+const SWEPT = ['received', 'pending', 'approved', 'dispatched', 'handed_over'] as const;
 /** How long after an order's end a report may still come. */
 const GRACE_MS = 60_000;
 /** A dispatched call is sent again when it was silent for this long. */
@@ -52,6 +55,19 @@ async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: n
   await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
 }
 
+/** Ends a call that its agent did not come for, or did not report on. */
+async function sweepHandedOver(gateway: Gateway, record: CallRecord): Promise<void> {
+  const nowMs = gateway.now();
+  if (record.state === 'handed_over') {
+    if (nowMs < Number(record.orderExpiresAtMs)) return;
+    const reason = 'the agent did not report; whether the call ran is unknown';
+    return close(gateway, record, { type: 'exec.interrupted', state: 'unknown', reason });
+  }
+  if (nowMs < Math.min(Number(record.deadlineMs), Number(record.updatedMs) + APPROVED_MS)) return;
+  const reason = 'the agent did not come for the approved call';
+  await close(gateway, record, { type: 'approval.expired', state: 'expired', reason });
+}
+
 /** Ends grants whose time is over, and follows the ledger again when it was lost. */
 async function sweepGrants(gateway: Gateway): Promise<void> {
   const end = { type: 'expired', by: 'gateway', reason: 'its time is over' } as const;
@@ -71,12 +87,13 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   await sweepGrants(gateway);
   let pageToken = '';
   do {
-    const page = await gateway.audit.listCalls(['received', 'pending', 'approved', 'dispatched'], PAGE, pageToken);
+    const page = await gateway.audit.listCalls(SWEPT, PAGE, pageToken);
     for (const record of page.calls) {
       const turn = readView(record.view)?.turn;
       if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
       const late = gateway.now() > Number(record.deadlineMs);
       if (record.state === 'dispatched') await sweepDispatched(gateway, record, silentMs);
+      else if (runsAtAgent(record) && record.state !== 'pending') await sweepHandedOver(gateway, record);
       else if (late)
         await close(gateway, record, {
           type: 'approval.expired',

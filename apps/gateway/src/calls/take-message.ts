@@ -1,5 +1,13 @@
 import { isSubjectToken } from '@countersign/kernel';
-import { CallCancel, CallSubmit, EnvelopeKind, openEnvelope, SessionCommand, SessionOpen } from '@countersign/protocol';
+import {
+  CallCancel,
+  CallReport,
+  CallSubmit,
+  EnvelopeKind,
+  openEnvelope,
+  SessionCommand,
+  SessionOpen,
+} from '@countersign/protocol';
 import { childTraceparent } from '@countersign/service-kit';
 import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
@@ -9,6 +17,7 @@ import { backgroundCall, cancelCall } from './cancel.ts';
 import { followOutput } from './follow-output.ts';
 import { openSession } from './open-session.ts';
 import { submitCall } from './submit.ts';
+import { takeReport } from './take-report.ts';
 
 /** Cancels that came before their call; the later call meets them. Bounded, forgotten after ten minutes. */
 const TOMBSTONE_MS = 600_000;
@@ -84,6 +93,11 @@ export async function takeMessage(
     const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
     if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
     return takeCall(gateway, member, submit, aside);
+  }
+  const ended = open(EnvelopeKind.REPORT);
+  if (ended.ok) {
+    const report = decoded((body) => CallReport.decode(body), ended.value.body);
+    return report ? takeReport(gateway, member, report) : drop('malformed');
   }
   const command = open(EnvelopeKind.SESSION_COMMAND);
   if (command.ok) {

@@ -23,6 +23,8 @@ export const viewSchema = z.object({
   preconditions: z.array(z.object({ path: z.string(), real_path: z.string(), content_digest: z.string() })),
   /** Sessions from the root to the one that executes. */
   chain: z.array(z.string()),
+  /** Present when the agent carries the call out itself, outside every sandbox of ours. */
+  executor: z.literal('agent').optional(),
   /** What the agent asked to tighten, as it states. */
   tighten: z.object({ effect: z.string(), source: z.string() }).optional(),
   /** What the answers "for this session" and "always" would cover; an answer that cannot be kept is not offered. */

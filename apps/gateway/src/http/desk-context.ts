@@ -60,7 +60,8 @@ function presentReading(gateway: Gateway, session: Session, record: CallRecord, 
   const host = gateway.hosts.present(session.host, gateway.now());
   if (!host) return {};
   const grants = grantsOf(gateway, session.id);
-  const call = { tool: record.tool, args, tighten: '', tightenSource: '' };
+  const { tool, executor } = record;
+  const call = { tool, executor, args, tighten: '', tightenSource: '' };
   const realpaths = Object.fromEntries(
     (view?.preconditions ?? []).map((item) => [item.path, item.real_path || item.path]),
   );

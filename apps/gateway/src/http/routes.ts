@@ -26,6 +26,8 @@ const shownView = (view: View) => ({
   reasons: view.reasons,
   project: view.project,
   profile: view.profile,
+  /** `agent`: carried out by the agent itself, outside every sandbox of ours. */
+  ...(view.executor ? { executor: view.executor } : {}),
   hosts: view.obligations.hosts,
   timeoutMs: view.obligations.timeout_ms,
   chain: view.chain,

@@ -65,6 +65,7 @@ type JudgedCall = {
   readonly args: Readonly<Record<string, unknown>>;
   readonly tighten: string;
   readonly tightenSource: string;
+  readonly executor: string;
 };
 
 /** Everybody who may ever decide in a queue may read it. */
@@ -211,7 +212,8 @@ export class ManagedPolicy {
       caseInsensitive: host.platform.startsWith('darwin'),
       grants,
     };
-    return { set, question: { tool: call.tool, args: call.args, ...tighten }, facts };
+    const executor = call.executor === 'agent' ? { executor: 'agent' as const } : {};
+    return { set, question: { tool: call.tool, args: call.args, ...tighten, ...executor }, facts };
   }
 
   #load(mode: PermissionMode): PolicySet {

@@ -1,3 +1,4 @@
+import type { CallRecord } from '@countersign/protocol';
 import { sendControl } from '../broker/control.ts';
 import { cancelCall } from '../calls/cancel.ts';
 import type { Gateway } from '../context.ts';
@@ -14,18 +15,18 @@ const OPEN_STATES = [
 ] as const;
 const PAGE = 500;
 
-/** Cancels what waits in a session and stops what runs; `keep` says which of its calls are left alone. */
+/** Cancels what waits in a session and stops what runs; `wanted` says which of its calls are meant. */
 export async function cancelCallsOf(
   gateway: Gateway,
   session: string,
   by: { name: string; reason: string },
-  wanted: (view: Uint8Array) => boolean = () => true,
+  wanted: (record: CallRecord) => boolean = () => true,
 ): Promise<void> {
   let pageToken = '';
   do {
     const page = await gateway.audit.listCalls(OPEN_STATES, PAGE, pageToken, session);
     for (const record of page.calls)
-      if (wanted(record.view)) await cancelCall(gateway, '', record.callId, by.name, by.reason);
+      if (wanted(record)) await cancelCall(gateway, '', record.callId, by.name, by.reason);
     pageToken = page.nextPageToken;
   } while (pageToken !== '');
 }

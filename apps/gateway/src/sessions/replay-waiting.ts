@@ -1,5 +1,6 @@
 import { announce } from '../calls/announce.ts';
-import { newOrder, publishRecorded } from '../calls/dispatch.ts';
+import { orderOf, publishRecorded } from '../calls/dispatch.ts';
+import { runsAtAgent } from '../calls/hand-over.ts';
 import { decideAgain } from '../calls/redecide.ts';
 import { readView } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
@@ -16,13 +17,13 @@ export async function replayWaiting(gateway: Gateway, session: string): Promise<
     if (!view || decision?.effect !== 'allow' || !decision.lifts?.includes('eternal')) continue;
     const { callId } = record;
     const nowMs = gateway.now();
-    const order = newOrder(gateway, record.host, view);
+    const start = runsAtAgent(record) ? undefined : orderOf(gateway, callId, record.host, view);
     const made = { effect: 'allow', decided_by: 'eternal', policy_digest: gateway.policy.digest };
     const reply = await gateway.audit.append({
-      ...order,
+      ...start?.order,
       entries: [
         callEntry({ callId, type: 'decision', toState: 'approved', nowMs, body: { decision: made } }),
-        callEntry({ callId, type: 'dispatch.sent', toState: 'dispatched', nowMs, body: { host: order.orderHost } }),
+        ...(start ? [start.entry] : []),
       ],
       decidedBy: 'eternal',
       decidedByName: 'unattended mode',

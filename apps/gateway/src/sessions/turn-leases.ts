@@ -1,5 +1,5 @@
 import { isSubjectToken } from '@countersign/kernel';
-import { EnvelopeKind, Lease, openEnvelope } from '@countersign/protocol';
+import { type CallRecord, EnvelopeKind, Lease, openEnvelope } from '@countersign/protocol';
 import { readView } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
 import { isKeyOf } from '../record/members.ts';
@@ -59,7 +59,8 @@ export class TurnLeases {
 
   async #end(gateway: Gateway, turn: string, session: { id: string; host: string }, reason: string): Promise<void> {
     this.#turns.delete(turn);
-    const ofTurn = (view: Uint8Array) => readView(view)?.turn === turn;
+    // What went to the background belongs to the session.
+    const ofTurn = ({ state, view }: CallRecord) => state !== 'backgrounded' && readView(view)?.turn === turn;
     await cancelCallsOf(gateway, session.id, { name: 'turn', reason }, ofTurn);
   }
 }

@@ -42,6 +42,7 @@ export type CallFacts = {
   readonly principal?: string;
   readonly view?: Partial<View>;
   readonly deadlineMs?: number;
+  readonly executor?: 'agent';
 };
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -167,6 +168,7 @@ export class ControlPlane {
         deadlineMs: BigInt(facts.deadlineMs ?? nowMs + 3_600_000),
         queue: facts.queue ?? 'default',
         principal: facts.principal ?? 'somebody',
+        executor: facts.executor ?? '',
         sealedPayload: await sealTo(this.files.control.sealPublicKey, payload, callId),
       },
       view: json(view),

@@ -60,6 +60,8 @@ export interface CallDraft {
   traceparent: string;
   /** Ancestors of the session, from its parent to the root; a freeze of any of them holds the call. */
   ancestorSessionIds: string[];
+  /** `agent` for a call that its agent carries out itself: it is handed over, never dispatched. Empty or `runner` otherwise. */
+  executor: string;
 }
 
 /** Update of a projected document, in the same transaction. */
@@ -94,7 +96,7 @@ export interface AppendRequest {
   /** Session document version the decision was made on; 0 = not checked. */
   sessionVersion: bigint;
   sessionId: string;
-  /** Set with a `dispatched` transition: what the receipt will bind. */
+  /** Set with a `dispatched` or `handed_over` transition: what the receipt will bind. A hand-over names no host. */
   orderId: string;
   orderHost: string;
   /** Set on the request that records the decision: `rule human guardian grant mode eternal timeout`. */
@@ -154,7 +156,7 @@ export interface AppendRefusal {
 export interface AppendReply {
   requestId: bigint;
   entries: EntryReceipt[];
-  /** Set when the request moved a call to `dispatched`. */
+  /** Set when the request moved a call to `dispatched` or `handed_over`. */
   receipt:
     | Receipt
     | undefined;
@@ -205,6 +207,8 @@ export interface CallRecord {
   termsDigest: Uint8Array;
   fileChanges: FileChange[];
   ancestorSessionIds: string[];
+  /** `agent` for a call that its agent carries out itself. */
+  executor: string;
 }
 
 export interface ListCallsRequest {
@@ -524,6 +528,7 @@ function createBaseCallDraft(): CallDraft {
     canonicalEnvelope: new Uint8Array(0),
     traceparent: "",
     ancestorSessionIds: [],
+    executor: "",
   };
 }
 
@@ -576,6 +581,9 @@ export const CallDraft: MessageFns<CallDraft> = {
     }
     for (const v of message.ancestorSessionIds) {
       writer.uint32(122).string(v!);
+    }
+    if (message.executor !== "") {
+      writer.uint32(562).string(message.executor);
     }
     return writer;
   },
@@ -713,6 +721,14 @@ export const CallDraft: MessageFns<CallDraft> = {
             message.ancestorSessionIds.push(reader.string());
             continue;
           }
+          case 70: {
+            if (tag !== 562) {
+              break;
+            }
+
+            message.executor = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -770,6 +786,7 @@ export const CallDraft: MessageFns<CallDraft> = {
         : globalThis.Array.isArray(object?.ancestor_session_ids)
         ? object.ancestor_session_ids.map((e: any) => globalThis.String(e))
         : [],
+      executor: isSet(object.executor) ? globalThis.String(object.executor) : "",
     };
   },
 
@@ -820,6 +837,9 @@ export const CallDraft: MessageFns<CallDraft> = {
     if (message.ancestorSessionIds?.length) {
       obj.ancestorSessionIds = message.ancestorSessionIds;
     }
+    if (message.executor !== "") {
+      obj.executor = message.executor;
+    }
     return obj;
   },
 
@@ -845,6 +865,7 @@ export const CallDraft: MessageFns<CallDraft> = {
     message.canonicalEnvelope = object.canonicalEnvelope ?? new Uint8Array(0);
     message.traceparent = object.traceparent ?? "";
     message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
+    message.executor = object.executor ?? "";
     return message;
   },
 };
@@ -2270,6 +2291,7 @@ function createBaseCallRecord(): CallRecord {
     termsDigest: new Uint8Array(0),
     fileChanges: [],
     ancestorSessionIds: [],
+    executor: "",
   };
 }
 
@@ -2376,6 +2398,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     }
     for (const v of message.ancestorSessionIds) {
       writer.uint32(226).string(v!);
+    }
+    if (message.executor !== "") {
+      writer.uint32(562).string(message.executor);
     }
     return writer;
   },
@@ -2633,6 +2658,14 @@ export const CallRecord: MessageFns<CallRecord> = {
             message.ancestorSessionIds.push(reader.string());
             continue;
           }
+          case 70: {
+            if (tag !== 562) {
+              break;
+            }
+
+            message.executor = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2753,6 +2786,7 @@ export const CallRecord: MessageFns<CallRecord> = {
         : globalThis.Array.isArray(object?.ancestor_session_ids)
         ? object.ancestor_session_ids.map((e: any) => globalThis.String(e))
         : [],
+      executor: isSet(object.executor) ? globalThis.String(object.executor) : "",
     };
   },
 
@@ -2848,6 +2882,9 @@ export const CallRecord: MessageFns<CallRecord> = {
     if (message.ancestorSessionIds?.length) {
       obj.ancestorSessionIds = message.ancestorSessionIds;
     }
+    if (message.executor !== "") {
+      obj.executor = message.executor;
+    }
     return obj;
   },
 
@@ -2892,6 +2929,7 @@ export const CallRecord: MessageFns<CallRecord> = {
     message.termsDigest = object.termsDigest ?? new Uint8Array(0);
     message.fileChanges = object.fileChanges?.map((e) => FileChange.fromPartial(e)) || [];
     message.ancestorSessionIds = object.ancestorSessionIds?.map((e) => e) || [];
+    message.executor = object.executor ?? "";
     return message;
   },
 };
@@ -4768,7 +4806,7 @@ export const AuditService = {
     responseSerialize: (value: GetCheckpointReply): Buffer => Buffer.from(GetCheckpointReply.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetCheckpointReply => GetCheckpointReply.decode(value),
   },
-  /** Receipt of a dispatched call, for the sweep. NOT_FOUND when nothing was dispatched. */
+  /** Receipt of a dispatched or handed-over call. NOT_FOUND when it was neither. */
   getReceipt: {
     path: "/countersign.v1.Audit/GetReceipt" as const,
     requestStream: false as const,
@@ -4843,7 +4881,7 @@ export interface AuditServer extends UntypedServiceImplementation {
   listDocuments: handleUnaryCall<ListDocumentsRequest, ListDocumentsReply>;
   /** Newest signed checkpoint. */
   getCheckpoint: handleUnaryCall<GetCheckpointRequest, GetCheckpointReply>;
-  /** Receipt of a dispatched call, for the sweep. NOT_FOUND when nothing was dispatched. */
+  /** Receipt of a dispatched or handed-over call. NOT_FOUND when it was neither. */
   getReceipt: handleUnaryCall<GetReceiptRequest, Receipt>;
   /** Freezes a scope: nothing in it is approved, dispatched or handed over from the next commit on. The same freeze again is answered with the present state. */
   setFreeze: handleUnaryCall<SetFreezeRequest, FreezeState>;
@@ -4942,7 +4980,7 @@ export interface AuditClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetCheckpointReply) => void,
   ): ClientUnaryCall;
-  /** Receipt of a dispatched call, for the sweep. NOT_FOUND when nothing was dispatched. */
+  /** Receipt of a dispatched or handed-over call. NOT_FOUND when it was neither. */
   getReceipt(
     request: GetReceiptRequest,
     callback: (error: ServiceError | null, response: Receipt) => void,

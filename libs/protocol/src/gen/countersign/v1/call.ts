@@ -3,6 +3,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Receipt } from "./work.ts";
 
 export const protobufPackage = "countersign.v1";
 
@@ -121,6 +122,12 @@ export interface CallEvent {
   sealedOutput: Uint8Array;
   /** With `call.output`: number of the chunk. */
   outputNumber: bigint;
+  /** With the state `handed_over`: proof, signed by audit, that the approval of exactly this call is durable. It names no host. */
+  receipt:
+    | Receipt
+    | undefined;
+  /** Somebody asked to end a call that its agent carries out. */
+  stopRequested: boolean;
 }
 
 /** Result of an executed call. */
@@ -1228,6 +1235,8 @@ function createBaseCallEvent(): CallEvent {
     requestId: "",
     sealedOutput: new Uint8Array(0),
     outputNumber: 0n,
+    receipt: undefined,
+    stopRequested: false,
   };
 }
 
@@ -1274,6 +1283,12 @@ export const CallEvent: MessageFns<CallEvent> = {
         throw new globalThis.Error("value provided for field message.outputNumber of type uint64 too large");
       }
       writer.uint32(488).uint64(message.outputNumber);
+    }
+    if (message.receipt !== undefined) {
+      Receipt.encode(message.receipt, writer.uint32(562).fork()).join();
+    }
+    if (message.stopRequested !== false) {
+      writer.uint32(568).bool(message.stopRequested);
     }
     return writer;
   },
@@ -1387,6 +1402,22 @@ export const CallEvent: MessageFns<CallEvent> = {
             message.outputNumber = reader.uint64() as bigint;
             continue;
           }
+          case 70: {
+            if (tag !== 562) {
+              break;
+            }
+
+            message.receipt = Receipt.decode(reader, reader.uint32());
+            continue;
+          }
+          case 71: {
+            if (tag !== 568) {
+              break;
+            }
+
+            message.stopRequested = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1441,6 +1472,12 @@ export const CallEvent: MessageFns<CallEvent> = {
         : isSet(object.output_number)
         ? BigInt(object.output_number)
         : 0n,
+      receipt: isSet(object.receipt) ? Receipt.fromJSON(object.receipt) : undefined,
+      stopRequested: isSet(object.stopRequested)
+        ? globalThis.Boolean(object.stopRequested)
+        : isSet(object.stop_requested)
+        ? globalThis.Boolean(object.stop_requested)
+        : false,
     };
   },
 
@@ -1482,6 +1519,12 @@ export const CallEvent: MessageFns<CallEvent> = {
     if (message.outputNumber !== 0n) {
       obj.outputNumber = message.outputNumber.toString();
     }
+    if (message.receipt !== undefined) {
+      obj.receipt = Receipt.toJSON(message.receipt);
+    }
+    if (message.stopRequested !== false) {
+      obj.stopRequested = message.stopRequested;
+    }
     return obj;
   },
 
@@ -1504,6 +1547,10 @@ export const CallEvent: MessageFns<CallEvent> = {
     message.outputNumber = (object.outputNumber !== undefined && object.outputNumber !== null)
       ? BigInt(object.outputNumber)
       : 0n;
+    message.receipt = (object.receipt !== undefined && object.receipt !== null)
+      ? Receipt.fromPartial(object.receipt)
+      : undefined;
+    message.stopRequested = object.stopRequested ?? false;
     return message;
   },
 };
