@@ -28,13 +28,15 @@ import { Custody } from './custody/custody.ts';
 import { connectWriter, migrate } from './db/connection.ts';
 import { type Lease, waitForLease } from './lease/lease.ts';
 import { PayloadKeys } from './payload/payload-keys.ts';
+import { answerProofs } from './proofs/answer-proofs.ts';
 import { readWitness } from './proofs/cosignatures.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import { custodyRoutes } from './routes/custody-routes.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
+import { CheckpointStore } from './sequencer/checkpoint-store.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
-import { type AcceptedLoss, checkOutside, forgetLoss, writeOutside } from './sequencer/outside-checkpoint.ts';
+import { type AcceptedLoss, checkOutside, forgetLoss } from './sequencer/outside-checkpoint.ts';
 import { Sequencer } from './sequencer/sequencer.ts';
 import { takeOver } from './sequencer/take-over.ts';
 import { SignedLists } from './signed-lists.ts';
@@ -95,27 +97,6 @@ function openReader(connectionString: string, logger: Logger): pg.Pool {
   return reader;
 }
 
-/** A function that stores the checkpoint of the present head when it has grown since the last one. */
-function checkpointStore(
-  client: pg.Client,
-  sequencer: Sequencer,
-  checkpointOf: (head: TreeHead) => string,
-  { atStep, file }: { atStep: AtStep<AuditStep>; file: string | undefined },
-): () => Promise<void> {
-  let stored = -1;
-  return async () => {
-    const head = sequencer.head;
-    if (head.size === stored) return;
-    const insert = 'insert into audit.checkpoint values ($1, $2) on conflict (size) do nothing';
-    const checkpoint = checkpointOf(head);
-    atStep('checkpoint.signed');
-    await client.query(insert, [head.size, checkpoint]);
-    atStep('checkpoint.stored');
-    if (file !== undefined) writeOutside(file, checkpoint);
-    stored = head.size;
-  };
-}
-
 /** What tests may put in place of the real clock and of passing each step; `stopping` ends the wait of a standby. */
 export type AuditDependencies = {
   readonly now?: () => number;
@@ -141,7 +122,7 @@ type Opened = {
   readonly lease: Lease;
   readonly reader: pg.Pool;
   readonly checkpointOf: (head: TreeHead) => string;
-  readonly storeCheckpoint: () => Promise<void>;
+  readonly checkpoints: CheckpointStore;
   readonly close: () => Promise<void>;
 };
 
@@ -192,20 +173,20 @@ async function openLog(
   if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
   if (loss && file !== undefined) await recordLoss(sequencer, file, loss, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
-  const storeCheckpoint = checkpointStore(lease.writer, sequencer, checkpointOf, {
-    atStep,
-    file,
+  const checkpoints = new CheckpointStore({
+    ...{ client: lease.writer, sign: checkpointOf, atStep, file },
+    head: () => sequencer.head,
   });
   const close = async () => {
     await sequencer.drain();
-    await storeCheckpoint();
+    await checkpoints.store();
     clearInterval(renewing);
     await reader.end();
     await loader.end();
     await lease.release();
     await lease.writer.end();
   };
-  return { sequencer, payloads, lease, reader, checkpointOf, storeCheckpoint, close };
+  return { sequencer, payloads, lease, reader, checkpointOf, checkpoints, close };
 }
 
 /** Publishes what the root signs within a second of its record. */
@@ -241,7 +222,7 @@ export async function startAudit(
   const lists = new SignedLists({ reader: log.reader, roster, rootKey: config.rootKey });
   await lists.refresh();
   checkRoster(roster, identity, logIdentity);
-  await log.storeCheckpoint();
+  await log.checkpoints.store();
   const nats = await connectNats({
     url: config.natsUrl,
     seed: () => identity.seed,
@@ -250,7 +231,7 @@ export async function startAudit(
   });
   const { sequencer, reader, checkpointOf } = log;
   const beat = beatOf(nats, identity, now, () => ({
-    checkpoint: checkpointOf(sequencer.head),
+    checkpoint: log.checkpoints.newest.note,
     ...frozenFacts(sequencer),
     ...lists.versions,
   }));
@@ -267,35 +248,32 @@ export async function startAudit(
     now,
     logger,
   });
-  const custody = new Custody({
-    ...{ sequencer, payloads: log.payloads, reader, now },
-    indexed: (size) => evidence.facts.upTo(size),
-    ...config.retention,
+  const failed = (error: unknown) => logger.error({ err: error }, 'a request failed');
+  const indexed = (size: number) => evidence.facts.upTo(size);
+  answerProofs({
+    ...{ nats, reader, pool: evidence.pool, now, log: failed, indexed },
+    newest: () => log.checkpoints.newest,
   });
+  const custody = new Custody({ ...{ sequencer, payloads: log.payloads, reader, now, indexed }, ...config.retention });
   await custody.resume();
-  const readFailed = (error: unknown) => logger.error({ err: error }, 'a request failed');
   const implementation = auditRoutes({
-    sequencer,
-    payloads: log.payloads,
-    reader,
+    ...{ sequencer, payloads: log.payloads, reader, checkpointOf, now },
     receiptIdentity: identity,
-    checkpointOf,
     publishBeat: beat,
-    now,
-    log: readFailed,
+    log: failed,
   });
   const server = await serveGrpc({
     services: [
       evidence.service,
       { definition: AuditService, implementation: implementation as never },
-      { definition: CustodyService, implementation: custodyRoutes(custody, readFailed) as never },
+      { definition: CustodyService, implementation: custodyRoutes(custody, failed) as never },
     ],
     ...config.listen,
     tls: config.tls,
   });
   beat();
   const timers = [
-    setInterval(() => void log.storeCheckpoint().catch(crash), CHECKPOINT_MS),
+    setInterval(() => void log.checkpoints.store().catch(crash), CHECKPOINT_MS),
     setInterval(beat, BEAT_MS),
     followLists(lists, nats, logger),
   ];

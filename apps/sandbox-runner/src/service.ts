@@ -28,9 +28,11 @@ import { OrderRunner } from './work/order-runner.ts';
 import { OutcomeOutbox } from './work/outcome-outbox.ts';
 import { Readiness } from './work/readiness.ts';
 import type { RunnerStep } from './work/runner-step.ts';
+import { Witness } from './work/witness.ts';
 import { WorkLoop } from './work/work-loop.ts';
 
 const FLUSH_MS = 2_000;
+const PROOF_TIMEOUT_MS = 5_000;
 const VERSION = '0.1.0';
 
 export type RunnerDependencies = {
@@ -84,7 +86,17 @@ function buildParts(parts: Parts) {
   const { config, connection, journal, clock, logger, tools, isAudit, roster } = parts;
   const { host, masks, maxRunning, maxBackground } = config;
   const link = new BrokerLink(connection);
-  const beats = new BeatWatch(isAudit, clock);
+  const witness = new Witness({
+    ...{ identity: parts.identity, clock, logger },
+    file: `${config.journalFile}.log-checkpoint`,
+    logKeys: () => {
+      const keys = roster.current.members.filter(({ role }) => role === 'log').map(({ signKey }) => signKey);
+      return keys.filter((key) => roster.isKey('log', key));
+    },
+    ask: async (request) =>
+      (await connection.request(subjects.proof(host), request, { timeout: PROOF_TIMEOUT_MS })).data,
+  });
+  const beats = new BeatWatch(isAudit, clock, () => witness.stale());
   const approvers = new KnownApprovers(`${config.journalFile}.approvers`, config.rootKey);
   const pinOwners = parts.pinOwners ?? [];
   const approversVersion = () => beats.current()?.approversVersion ?? 0;
@@ -95,6 +107,7 @@ function buildParts(parts: Parts) {
     isJournalFull: journal.isFull,
     hasRoom: () => hasRoom(config.journalFile, config.minFreeBytes),
     pins: () => gate.notReady(),
+    log: () => witness.fault(),
   });
   const outbox = new OutcomeOutbox({ ...parts, link, host });
   const processes = new ProcessTable();
@@ -111,16 +124,17 @@ function buildParts(parts: Parts) {
     unready: () => readiness.reason(),
     rosterVersion: () => roster.version,
     unproven: (order) => gate.refusal(order),
+    started: (receipt) => witness.acted(receipt),
     outcomeReady: (orderId) => outbox.add(orderId),
     progress: (orderId, outcome) => outbox.addProgress(orderId, outcome),
   });
   const loop = new WorkLoop({ connection, link, host, runner, maxRunning, onFault: parts.onFault, logger });
-  return { link, beats, readiness, approvers, gate, outbox, runner, loop, processes };
+  return { link, beats, witness, readiness, approvers, gate, outbox, runner, loop, processes };
 }
 
 function listenToAll(
   parts: Parts,
-  { beats, approvers, runner, outbox, processes }: ReturnType<typeof buildParts>,
+  { beats, witness, approvers, runner, outbox, processes }: ReturnType<typeof buildParts>,
 ): void {
   const { config, connection, logger, roster } = parts;
   const { host, masks, maxBackground } = config;
@@ -139,7 +153,9 @@ function listenToAll(
   const inspect = inspectRoute({ ...parts, host, masks, processes });
   listen(connection, subjects.beat(), ({ data }) => {
     const beat = beats.take(data) ? beats.current() : undefined;
-    if (beat) orders.keepTo(beat);
+    if (!beat) return;
+    orders.keepTo(beat);
+    witness.see(beats.checkpoint()).catch(parts.onFault);
   });
   // Whoever sends these, only the root's signature makes them count.
   listen(connection, subjects.roster(), ({ data }) => roster.take(data));

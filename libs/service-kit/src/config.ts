@@ -1,8 +1,9 @@
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
 import { type Identity, KnownRoster, openRoster, type Roster } from '@countersign/protocol';
 import { z } from 'zod';
 import { followIdentity } from './follow-identity.ts';
+import { replaceFile } from './replace-file.ts';
 
 /** The one environment variable that a service reads: the path of its JSON configuration. */
 export const CONFIG_VARIABLE = 'COUNTERSIGN_CONFIG';
@@ -51,18 +52,6 @@ export function loadRoster(file: string, rootKey: string): Roster {
   throw misconfigured(`roster \`${file}\` is refused: ${opened.error.message}`);
 }
 
-function keepWhole(file: string, bytes: Uint8Array): void {
-  const next = `${file}.new`;
-  const descriptor = openSync(next, 'w', 0o600);
-  try {
-    for (let written = 0; written < bytes.length; ) written += writeSync(descriptor, bytes, written);
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-  renameSync(next, file);
-}
-
 /**
  * The roster that a service begins with, and follows from then on. Throws a FaultError when a file does not verify: a service
  * that lost what it knew must not begin anew in silence.
@@ -73,7 +62,7 @@ export function knownRoster(
   { now = Date.now, keptFile }: { now?: () => number; keptFile?: string } = {},
 ): KnownRoster {
   loadRoster(rosterFile, rootKey);
-  const keep = keptFile === undefined ? {} : { keep: (signed: Uint8Array) => keepWhole(keptFile, signed) };
+  const keep = keptFile === undefined ? {} : { keep: (signed: Uint8Array) => replaceFile(keptFile, signed) };
   const roster = new KnownRoster(readFileSync(rosterFile), { rootKey, now, ...keep });
   if (keptFile !== undefined && existsSync(keptFile)) {
     loadRoster(keptFile, rootKey);

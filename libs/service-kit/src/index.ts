@@ -11,6 +11,7 @@ export {
 export { isServing } from './health-probe.ts';
 export { createLogger, type Logger } from './logger.ts';
 export { connectNats, inboxPrefix, type NatsConnection, type NatsOptions } from './nats.ts';
+export { replaceFile } from './replace-file.ts';
 export { DRAIN_DEADLINE_MS, type RunningService, runService } from './run-service.ts';
 export { Slots } from './slots.ts';
 export { type ClientTls, clientTlsSchema, type ServerTls, serverTlsSchema } from './tls.ts';

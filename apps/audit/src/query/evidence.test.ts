@@ -15,16 +15,19 @@ import {
   type AskReply,
   AskRequest,
   type CheckDatabaseReport,
+  createIdentity,
   type DatabaseProblem,
   EvidenceClient,
   type ListCheckpointsReply,
   openIdentity,
+  ProofReply,
+  ProofRequest,
   type ProveCallReply,
   type ProveConsistencyReply,
   type ProveInclusionReply,
   rawPublicKey,
 } from '@countersign/protocol';
-import { grpcClient } from '@countersign/service-kit';
+import { connectNats, grpcClient } from '@countersign/service-kit';
 import type { ServiceError } from '@grpc/grpc-js';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -335,4 +338,62 @@ test('a cosignature of a known witness is kept with its checkpoint, and no other
   await expect(add(forged)).rejects.toMatchObject({ code: 3 });
   expect((await add(cosigned)).witnesses).toEqual(['witness.example']);
   expect((await list()).checkpoints[0]?.note).toBe(cosigned);
+});
+
+test('a host gets proofs on its own subject, and its cosignature is kept once it is enrolled', async () => {
+  const host = await openIdentity(await createIdentity('host', 'h1'));
+  const nats = await connectNats({
+    url: suite.nats.url,
+    seed: suite.identities.audit.seed,
+    name: 'h1',
+    inboxPrefix: '_INBOX_host_h1',
+  });
+  const ask = async (request: Parameters<typeof ProofRequest.fromPartial>[0]) => {
+    const bytes = ProofRequest.encode(ProofRequest.fromPartial(request)).finish();
+    return ProofReply.decode((await nats.request('cs.v1.proof.h1', bytes, { timeout: 15_000 })).data);
+  };
+  const rootOf = (note: string) => Buffer.from(note.split('\n')[2] ?? '', 'base64');
+  const sizeOf = (note: string) => Number(note.split('\n')[1]);
+  await submit('call_a');
+  await expect.poll(async () => sizeOf((await ask({})).checkpoint), { timeout: 15_000 }).toBe(3);
+  const first = await ask({ oldSize: 3n });
+  await submit('call_b');
+  await expect.poll(async () => sizeOf((await ask({})).checkpoint), { timeout: 15_000 }).toBe(5);
+  const reply = await ask({ oldSize: 3n, logIndexes: [1n, 4n, 900n] });
+  const root = rootOf(reply.checkpoint);
+  const claim = { oldSize: 3, newSize: 5, oldRoot: rootOf(first.checkpoint), newRoot: root, proof: reply.consistency };
+  expect(verifyConsistency(sha256, claim)).toBe(true);
+  const { leaves } = await audit.exportLog();
+  const included = reply.paths.map(({ logIndex, path: proof }) => {
+    const index = Number(logIndex);
+    return verifyInclusion(sha256, { leaf: leafHash(sha256, leaves[index] ?? root), index, size: 5, proof, root });
+  });
+  expect(included).toEqual([true, true]);
+  const name = 'host/h1';
+  const parsed = parseSignedNote(reply.checkpoint);
+  if (!parsed.ok) throw new Error('no note');
+  const { text, signatures } = parsed.value;
+  const keyId = witnessKeyId(sha256, name, rawPublicKey(host.publicKey));
+  const line = cosignature({
+    name,
+    keyId,
+    seconds: 1_700_000_000,
+    signature: host.sign(cosignedMessage(text, 1_700_000_000)),
+  });
+  const cosigned = formatSignedNote(text, [...signatures, line]);
+  const list = async () => {
+    const found = await answered<ListCheckpointsReply>((done) =>
+      evidence.listCheckpoints({ limit: 5, beforeSize: 0n }, done),
+    );
+    return found.checkpoints.map(({ note }) => note);
+  };
+  await ask({ oldSize: 5n, cosigned });
+  expect((await list()).join('')).not.toContain(name);
+  await audit.append({
+    entries: [entry('', 'member.joined', '', {})],
+    documents: [{ kind: 'member', key: 'host:h1', value: json({ sign_key: host.publicKey }), expectedVersion: 0n }],
+  });
+  await ask({ oldSize: 5n, cosigned });
+  expect(await list()).toContain(cosigned);
+  await nats.close();
 });

@@ -1,23 +1,9 @@
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs';
-import path from 'node:path';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
 import { type Checkpoint, type TreeHead, verifySignedNote } from '@countersign/merkle';
 import { ERROR_CODES, type Identity, rawPublicKey, verifySignature } from '@countersign/protocol';
 import type pg from 'pg';
 import { sha256 } from './sha256.ts';
-
-/** Writes the newest checkpoint where a backup of the database does not reach; whole and durable, or not at all. */
-export function writeOutside(file: string, note: string): void {
-  const fresh = `${file}.new`;
-  const descriptor = openSync(fresh, 'w', 0o600);
-  writeSync(descriptor, note);
-  fsyncSync(descriptor);
-  closeSync(descriptor);
-  renameSync(fresh, file);
-  const folder = openSync(path.dirname(file), 'r');
-  fsyncSync(folder);
-  closeSync(folder);
-}
 
 /** An operator's word, in the file `<checkpoint file>.accept-loss`, that entries up to `size` are lost. */
 export type AcceptedLoss = { readonly size: number; readonly subject: string; readonly reason: string };

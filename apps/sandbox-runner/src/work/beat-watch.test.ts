@@ -11,7 +11,11 @@ function beat(atMs: number, freezeEpoch: bigint, frozenScopes: string[] = []): U
 }
 
 function watch() {
-  const beats = new BeatWatch((key) => key === audit.publicKey, { now: () => NOW });
+  const beats = new BeatWatch(
+    (key) => key === audit.publicKey,
+    { now: () => NOW },
+    () => '',
+  );
   beats.take(beat(NOW - 10, 4n, ['host:other']));
   return beats;
 }

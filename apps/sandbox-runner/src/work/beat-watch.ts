@@ -12,13 +12,20 @@ const MAX_HELD_SCOPES = 10_000;
 export class BeatWatch {
   private readonly isAudit: (key: string) => boolean;
   private readonly clock: Clock;
+  /** Why the log that the beats speak for is not proven; empty when it is. */
+  private readonly unproven: () => string;
   private newest: BeatFacts | undefined;
+  private note = '';
   private offsetMs = 0;
   private epoch = 0n;
   private held: { readonly epoch: bigint; readonly scopes: readonly string[] } | undefined;
 
-  /** @param isAudit true for a key of the audit service that counts now. */
-  constructor(isAudit: (key: string) => boolean, clock: Clock) {
+  /**
+   * @param isAudit true for a key of the audit service that counts now.
+   * @param unproven why the log is not proven at this moment; empty when it is.
+   */
+  constructor(isAudit: (key: string) => boolean, clock: Clock, unproven: () => string) {
+    this.unproven = unproven;
     this.isAudit = isAudit;
     this.clock = clock;
   }
@@ -50,6 +57,7 @@ export class BeatWatch {
       rosterVersion: beat.rosterVersion,
       approversVersion: beat.approversVersion,
     };
+    this.note = beat.checkpoint;
     this.epoch = beat.freezeEpoch;
     this.offsetMs = nowMs - atMs;
     return true;
@@ -71,8 +79,15 @@ export class BeatWatch {
   }
 
   current(): BeatFacts | undefined {
-    if (!this.newest || !this.held || this.held.epoch <= this.epoch) return this.newest;
-    return { ...this.newest, frozenScopes: [...this.newest.frozenScopes, ...this.held.scopes] };
+    if (!this.newest) return undefined;
+    const newest = { ...this.newest, unproven: this.unproven() };
+    if (!this.held || this.held.epoch <= this.epoch) return newest;
+    return { ...newest, frozenScopes: [...newest.frozenScopes, ...this.held.scopes] };
+  }
+
+  /** Checkpoint of the newest beat, as it came. */
+  checkpoint(): string {
+    return this.note;
   }
 
   /** True when the newest beat came with a time too far from the local one. */

@@ -1,5 +1,6 @@
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { type ApproverList, openApproverList } from '@countersign/protocol';
+import { replaceFile } from '@countersign/service-kit';
 
 const MAX_BYTES = 8 * 1_048_576;
 
@@ -31,19 +32,7 @@ export class KnownApprovers {
     if (bytes.length === 0 || bytes.length > MAX_BYTES) return;
     const opened = openApproverList(bytes, this.rootKey);
     if (!opened.ok || opened.value.version <= (this.newest?.version ?? 0)) return;
-    this.keep(bytes);
+    replaceFile(this.file, bytes);
     this.newest = opened.value;
-  }
-
-  private keep(bytes: Uint8Array): void {
-    const next = `${this.file}.new`;
-    const descriptor = openSync(next, 'w', 0o600);
-    try {
-      for (let written = 0; written < bytes.length; ) written += writeSync(descriptor, bytes, written);
-      fsyncSync(descriptor);
-    } finally {
-      closeSync(descriptor);
-    }
-    renameSync(next, this.file);
   }
 }

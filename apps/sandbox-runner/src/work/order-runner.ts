@@ -9,6 +9,7 @@ import {
   type Identity,
   type OpenedEnvelope,
   openEnvelope,
+  type Receipt,
   runsCommand,
   subjects,
   WorkOrder,
@@ -62,6 +63,8 @@ export type OrderRunnerOptions = {
   readonly onFault: (error: unknown) => void;
   /** Why passkeys keep a verified order from starting; undefined when they do not. */
   readonly unproven: (order: VerifiedOrder) => string | undefined;
+  /** Told of the receipt of each order that starts. */
+  readonly started: (receipt: Receipt) => void;
   readonly processes: ProcessTable;
   readonly hooks: Pick<Hooks, 'before' | 'after'>;
   readonly output: Pick<OutputPublisher, 'publish' | 'end'>;
@@ -254,6 +257,7 @@ export class OrderRunner {
       expires_at_ms: Number(order.expiresAtMs),
     });
     this.options.atStep('start.journalled');
+    if (order.receipt) this.options.started(order.receipt);
     const work = this.perform(verified, { hold, limits, startedAtMs });
     if (!hold.isCommand) {
       await work;

@@ -11,6 +11,8 @@ export type ReadinessOptions = {
   readonly hasRoom: () => boolean;
   /** Why the pins of this host keep everything from starting; empty when they do not. */
   readonly pins: () => string;
+  /** Why the log is not to be trusted any more; empty while it is. */
+  readonly log: () => string;
 };
 
 /** Knows why nothing may start on this host. A failed self-test is repeated every 30 s. */
@@ -49,6 +51,8 @@ export class Readiness {
     if (this.newest.backends.length === 0) return this.newest.reason || 'no sandbox backend passed its self-test';
     if (this.options.isJournalFull()) return 'journal is full; outcomes wait for the control plane';
     if (!this.options.hasRoom()) return 'the disk of the journal is nearly full; free some space';
+    const log = this.options.log();
+    if (log !== '') return log;
     const pins = this.options.pins();
     if (pins !== '') return pins;
     return this.options.beats.clockIsOff() ? 'clock is more than 5 s off; set the clock' : '';

@@ -43,7 +43,8 @@ export type OrderRefusalCode =
   | 'frozen'
   | 'roster_behind'
   | 'beat_missing'
-  | 'beat_stale';
+  | 'beat_stale'
+  | 'log_unproven';
 
 /**
  * What to do with an order that may not run: `discard` says nothing, `repeat` answers from the journal, `wait` tries
@@ -68,6 +69,8 @@ export type BeatFacts = {
   /** Versions of roster and approver list in force. */
   readonly rosterVersion: number;
   readonly approversVersion: number;
+  /** Why the log is not proven to this host at this moment; empty when it is. */
+  readonly unproven?: string;
 };
 
 export type OrderCheck = {
@@ -228,6 +231,7 @@ export function startRefusal(
   // SECURITY: a newer roster may have revoked the very key that signed this order.
   if (rosterVersion < beat.rosterVersion)
     return wait('roster_behind', 'a newer roster is in force; this host waits for it');
+  if (beat.unproven) return wait('log_unproven', beat.unproven);
   if (beat.frozenScopes.some((scope) => covers(scope, order))) return wait('frozen', 'scope is frozen');
   return undefined;
 }

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes, randomUUID } from 'node:crypto';
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { formatCheckpoint, formatSignedNote, noteKeyId } from '@countersign/merkle';
 import {
   Beat,
   CallPayload,
@@ -19,6 +20,7 @@ import {
   openEnvelope,
   openIdentity,
   type Receipt,
+  rawPublicKey,
   SignedEnvelope,
   STREAMS,
   sealTo,
@@ -54,6 +56,8 @@ export type SeenOutcome = {
   readonly states: readonly string[];
   readonly result: ToolResult | undefined;
 };
+
+const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
 
 const NAMES = ['root', 'gateway', 'audit', 'log', 'control', 'host', 'stranger'] as const;
 type Name = (typeof NAMES)[number];
@@ -182,10 +186,18 @@ export class TestFleet {
     if (!this.beating || this.gateway.isClosed()) return;
     const nowMs = Date.now() - this.beatAgeMs;
     this.sequence += 1n;
-    const body = Beat.encode(Beat.fromPartial({ atMs: BigInt(nowMs) })).finish();
+    const body = Beat.encode(Beat.fromPartial({ atMs: BigInt(nowMs), checkpoint: this.checkpoint() })).finish();
     const subject = subjects.beat();
     const message = { kind: EnvelopeKind.BEAT, subject, body, nowMs, sequence: this.sequence };
     this.gateway.publish(subject, signEnvelope(this.keys.audit, message));
+  }
+
+  /** The signed note of a log of one entry that never grows. */
+  private checkpoint(): string {
+    const text = formatCheckpoint({ origin: 'test', size: 1, root: new Uint8Array(32) });
+    const keyId = noteKeyId(sha256, 'test', rawPublicKey(this.keys.log.publicKey));
+    const signature = this.keys.log.sign(new TextEncoder().encode(text));
+    return formatSignedNote(text, [{ name: 'test', keyId, signature }]);
   }
 
   /** Builds an order that is good but for `change`; returns it with the bytes of its envelope. */

@@ -296,6 +296,31 @@ export interface Beat {
   approversVersion: number;
 }
 
+/** What a host that watches the log asks of audit, on its own proof subject. */
+export interface ProofRequest {
+  /** Size of the newest checkpoint that the host found good; 0 for none. */
+  oldSize: bigint;
+  /** Entries whose inclusion it wants to see: the decisions of receipts that it acted on. At most 64. */
+  logIndexes: bigint[];
+  /** The checkpoint of `old_size` with the host's cosignature (C2SP tlog-cosignature, name `host/<id>`); empty for none. */
+  cosigned: string;
+}
+
+/** Audit path of one entry. */
+export interface PathOfEntry {
+  logIndex: bigint;
+  path: Uint8Array[];
+}
+
+/** Proofs against `checkpoint`; entries that it does not cover are left out. */
+export interface ProofReply {
+  /** Signed note. */
+  checkpoint: string;
+  /** From `old_size` of the request. */
+  consistency: Uint8Array[];
+  paths: PathOfEntry[];
+}
+
 function createBaseReceipt(): Receipt {
   return {
     callId: "",
@@ -3984,6 +4009,326 @@ export const Beat: MessageFns<Beat> = {
     message.stoppedScopes = object.stoppedScopes?.map((e) => e) || [];
     message.rosterVersion = object.rosterVersion ?? 0;
     message.approversVersion = object.approversVersion ?? 0;
+    return message;
+  },
+};
+
+function createBaseProofRequest(): ProofRequest {
+  return { oldSize: 0n, logIndexes: [], cosigned: "" };
+}
+
+export const ProofRequest: MessageFns<ProofRequest> = {
+  encode(message: ProofRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.oldSize !== 0n) {
+      if (BigInt.asUintN(64, message.oldSize) !== message.oldSize) {
+        throw new globalThis.Error("value provided for field message.oldSize of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.oldSize);
+    }
+    if (message.logIndexes.length !== 0) {
+      writer.uint32(18).fork();
+      for (const v of message.logIndexes) {
+        if (BigInt.asUintN(64, v) !== v) {
+          throw new globalThis.Error("a value provided in array field logIndexes of type uint64 is too large");
+        }
+        writer.uint64(v);
+      }
+      writer.join();
+    }
+    if (message.cosigned !== "") {
+      writer.uint32(26).string(message.cosigned);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProofRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProofRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.oldSize = reader.uint64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag === 16) {
+              message.logIndexes.push(reader.uint64() as bigint);
+
+              continue;
+            }
+
+            if (tag === 18) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.logIndexes.push(reader.uint64() as bigint);
+              }
+
+              continue;
+            }
+
+            break;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cosigned = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ProofRequest {
+    return {
+      oldSize: isSet(object.oldSize) ? BigInt(object.oldSize) : isSet(object.old_size) ? BigInt(object.old_size) : 0n,
+      logIndexes: globalThis.Array.isArray(object?.logIndexes)
+        ? object.logIndexes.map((e: any) => BigInt(e))
+        : globalThis.Array.isArray(object?.log_indexes)
+        ? object.log_indexes.map((e: any) => BigInt(e))
+        : [],
+      cosigned: isSet(object.cosigned) ? globalThis.String(object.cosigned) : "",
+    };
+  },
+
+  toJSON(message: ProofRequest): unknown {
+    const obj: any = {};
+    if (message.oldSize !== 0n) {
+      obj.oldSize = message.oldSize.toString();
+    }
+    if (message.logIndexes?.length) {
+      obj.logIndexes = message.logIndexes.map((e) => e.toString());
+    }
+    if (message.cosigned !== "") {
+      obj.cosigned = message.cosigned;
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ProofRequest>): ProofRequest {
+    return ProofRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ProofRequest>): ProofRequest {
+    const message = createBaseProofRequest();
+    message.oldSize = (object.oldSize !== undefined && object.oldSize !== null) ? BigInt(object.oldSize) : 0n;
+    message.logIndexes = object.logIndexes?.map((e) => BigInt(e)) || [];
+    message.cosigned = object.cosigned ?? "";
+    return message;
+  },
+};
+
+function createBasePathOfEntry(): PathOfEntry {
+  return { logIndex: 0n, path: [] };
+}
+
+export const PathOfEntry: MessageFns<PathOfEntry> = {
+  encode(message: PathOfEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.logIndex !== 0n) {
+      if (BigInt.asUintN(64, message.logIndex) !== message.logIndex) {
+        throw new globalThis.Error("value provided for field message.logIndex of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.logIndex);
+    }
+    for (const v of message.path) {
+      writer.uint32(18).bytes(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PathOfEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePathOfEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.logIndex = reader.uint64() as bigint;
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.path.push(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): PathOfEntry {
+    return {
+      logIndex: isSet(object.logIndex)
+        ? BigInt(object.logIndex)
+        : isSet(object.log_index)
+        ? BigInt(object.log_index)
+        : 0n,
+      path: globalThis.Array.isArray(object?.path) ? object.path.map((e: any) => bytesFromBase64(e)) : [],
+    };
+  },
+
+  toJSON(message: PathOfEntry): unknown {
+    const obj: any = {};
+    if (message.logIndex !== 0n) {
+      obj.logIndex = message.logIndex.toString();
+    }
+    if (message.path?.length) {
+      obj.path = message.path.map((e) => base64FromBytes(e));
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<PathOfEntry>): PathOfEntry {
+    return PathOfEntry.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<PathOfEntry>): PathOfEntry {
+    const message = createBasePathOfEntry();
+    message.logIndex = (object.logIndex !== undefined && object.logIndex !== null) ? BigInt(object.logIndex) : 0n;
+    message.path = object.path?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseProofReply(): ProofReply {
+  return { checkpoint: "", consistency: [], paths: [] };
+}
+
+export const ProofReply: MessageFns<ProofReply> = {
+  encode(message: ProofReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.checkpoint !== "") {
+      writer.uint32(10).string(message.checkpoint);
+    }
+    for (const v of message.consistency) {
+      writer.uint32(18).bytes(v!);
+    }
+    for (const v of message.paths) {
+      PathOfEntry.encode(v!, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProofReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProofReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.checkpoint = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.consistency.push(reader.bytes());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.paths.push(PathOfEntry.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): ProofReply {
+    return {
+      checkpoint: isSet(object.checkpoint) ? globalThis.String(object.checkpoint) : "",
+      consistency: globalThis.Array.isArray(object?.consistency)
+        ? object.consistency.map((e: any) => bytesFromBase64(e))
+        : [],
+      paths: globalThis.Array.isArray(object?.paths) ? object.paths.map((e: any) => PathOfEntry.fromJSON(e)) : [],
+    };
+  },
+
+  toJSON(message: ProofReply): unknown {
+    const obj: any = {};
+    if (message.checkpoint !== "") {
+      obj.checkpoint = message.checkpoint;
+    }
+    if (message.consistency?.length) {
+      obj.consistency = message.consistency.map((e) => base64FromBytes(e));
+    }
+    if (message.paths?.length) {
+      obj.paths = message.paths.map((e) => PathOfEntry.toJSON(e));
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<ProofReply>): ProofReply {
+    return ProofReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ProofReply>): ProofReply {
+    const message = createBaseProofReply();
+    message.checkpoint = object.checkpoint ?? "";
+    message.consistency = object.consistency?.map((e) => e) || [];
+    message.paths = object.paths?.map((e) => PathOfEntry.fromPartial(e)) || [];
     return message;
   },
 };
