@@ -14,6 +14,7 @@ export {
   type Standing,
   standingOf,
 } from './governance/judge-answers.ts';
+export { importLingxiao } from './import-lingxiao.ts';
 export type { Layers, Trusted } from './layers.ts';
 export { loadPolicySet } from './load.ts';
 export { type NamedPrograms, namedPrograms } from './named-programs.ts';

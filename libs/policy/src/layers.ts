@@ -105,7 +105,10 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   }
   const honoured = LAYER_NAMES.filter((name) => !fromWorkspace(name, trusted)).reverse();
   const chosen = honoured.map((name) => layers[name]?.sandboxBackend).find((b) => b !== undefined);
-  const backend = chosen ?? managed.defaults?.sandboxBackend ?? 'auto';
+  const mode = effectiveMode(layers, trusted, ignored);
+  const stated = chosen ?? managed.defaults?.sandboxBackend ?? 'auto';
+  // Where the organisation has the app-guard, the backend follows the mode.
+  const backend = stated === 'auto' && mode === 'yolo' && ceilings.appGuard === true ? 'app-guard' : stated;
   const barred = backend === 'app-guard' && ceilings.appGuard === false;
   if (barred) ignored.push('backend `app-guard` is above the ceiling');
   rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0));
@@ -114,7 +117,7 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   return {
     rules,
     index: new RuleIndex(rules, allowedHosts, forbiddenHosts),
-    mode: effectiveMode(layers, trusted, ignored),
+    mode,
     allowedHosts,
     forbiddenHosts,
     ceilings,

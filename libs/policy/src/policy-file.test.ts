@@ -1,6 +1,14 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { decide, factsOf, loadPolicySet, POLICY_SCHEMA, parsePolicyFile, showProblem } from './index.ts';
+import {
+  decide,
+  factsOf,
+  importLingxiao,
+  loadPolicySet,
+  POLICY_SCHEMA,
+  parsePolicyFile,
+  showProblem,
+} from './index.ts';
 
 const folder = new URL('../../../deploy/policies/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
@@ -53,6 +61,30 @@ describe('shipped policies', () => {
     expect(answer('lingxiao.yaml', 'sudo ls').effect).toBe('allow');
     expect(answer('hardened.yaml', 'sudo ls').effect).toBe('deny');
   });
+  it.each([
+    ['foya.json', 'strict', 'manual', 'auto', undefined],
+    ['lingxiao.yaml', 'yolo', 'manual', 'app-guard', true],
+    ['default.yaml', 'dev', 'manual', 'auto', false],
+    ['hardened.yaml', 'dev', 'manual', 'auto', false],
+  ] as const)('%s is mode %s, answered %s, backend %s, fallback %s', (name, mode, approval, backend, fallback) => {
+    const parsed = parsePolicyFile(read(name), name);
+    if (!parsed.ok) throw new Error('the preset cannot be read');
+    const set = loadPolicySet({ managed: parsed.value.layer });
+    if (!set.ok) throw new Error('the preset does not load');
+    const { defaults } = parsed.value.layer;
+    expect([set.value.mode, defaults?.approvalMode, set.value.backend, defaults?.allowBackendFallback]).toEqual([
+      mode,
+      approval,
+      backend,
+      fallback,
+    ]);
+  });
+  it('the backend of lingxiao follows the mode of the session', () => {
+    const parsed = parsePolicyFile(read('lingxiao.yaml'), 'lingxiao.yaml');
+    if (!parsed.ok) throw new Error('the preset does not load');
+    const set = loadPolicySet({ managed: parsed.value.layer, session: { mode: 'dev' } });
+    expect(set.ok && set.value.backend).toBe('auto');
+  });
   it('the example organisation sends a release to its queue for two people', () => {
     const decision = answer('example-organisation.yaml', 'cd pkg && npm publish --tag next');
     expect(decision.effect).toBe('ask');
@@ -95,5 +127,46 @@ describe('a faulty file is refused whole with file, line, rule and suggestion', 
   });
   it('an empty file is an empty layer', () => {
     expect(problems('')).toEqual([]);
+  });
+});
+
+describe('permission files of lingxiao', () => {
+  const context = {
+    mode: 'approved',
+    allowedHosts: ['docs.example'],
+    sandboxBackend: 'auto',
+    allowBackendFallback: true,
+    allowRules: [{ toolName: 'shell', pattern: 'npm test', match: ['npm test'] }],
+    askRules: [{ toolName: 'http_request', pattern: 'api.example' }],
+    denyRules: [{ toolName: 'file_read', pattern: '**/secret.txt' }, { toolName: 'mcp__files__*' }],
+  };
+  const imported = (value: object) => {
+    const read = importLingxiao(JSON.stringify(value, undefined, 2), 'permissions.json');
+    return read.ok ? read.value.layer : read.error.map(showProblem);
+  };
+  it('become a policy under this product names of tools and modes, with the backend of the mode', () => {
+    expect(imported(context)).toEqual({
+      ...context,
+      mode: 'networked',
+      sandboxBackend: 'bubblewrap',
+      allowRules: [{ toolName: 'bash', pattern: 'npm test', match: ['npm test'] }],
+      askRules: [{ toolName: 'web_fetch', pattern: 'api.example' }],
+      denyRules: [{ toolName: 'read', pattern: '**/secret.txt' }, { toolName: 'mcp__files__*' }],
+    });
+  });
+  it.each([
+    [{ mode: 'yolo' }, 'app-guard'],
+    [{ mode: 'strict' }, 'bubblewrap'],
+    [{ mode: 'standard' }, 'bubblewrap'],
+    [{ mode: 'yolo', sandboxBackend: 'seatbelt' }, 'seatbelt'],
+    [{}, undefined],
+  ])('%j has the backend %s', (value, backend) => {
+    expect((imported(value) as { sandboxBackend?: string }).sandboxBackend).toBe(backend);
+  });
+  it('are refused whole, by line, for a key or rule that is not understood', () => {
+    expect(imported({ ...context, blockRules: [] })).toMatchObject([expect.stringContaining('blockRules')]);
+    const broken = { ...context, denyRules: [{ toolName: 'shell', patern: 'rm *' }] };
+    expect(imported(broken)).toMatchObject([expect.stringMatching(/^permissions.json:\d+: denyRules\[0\]: .*patern/)]);
+    expect(imported({ mode: 'free' })).toMatchObject([expect.stringMatching(/^permissions.json:2: /)]);
   });
 });

@@ -83,7 +83,15 @@ function syntaxProblems(parsed: Document, text: string, json: boolean): { at: nu
   return out;
 }
 
-function read(text: string, file: string, layerName: LayerName): Result<PolicyFile, readonly PolicyFileProblem[]> {
+/** What is made of the value of a file before it is checked. Paths of faults are those of the file, so keys keep their places. */
+type Adapt = (value: unknown) => unknown;
+
+function read(
+  text: string,
+  file: string,
+  layerName: LayerName,
+  adapt: Adapt,
+): Result<PolicyFile, readonly PolicyFileProblem[]> {
   const fail = (line: number, message: string, suggestion: string) =>
     err([{ file, line, rule: '', message, suggestion }]);
   if (text.length > MAX_CHARACTERS) return fail(1, 'the file is over 4 MiB', 'split the policy over layers');
@@ -100,7 +108,7 @@ function read(text: string, file: string, layerName: LayerName): Result<PolicyFi
         suggestion: 'correct the syntax at this line',
       })),
     );
-  const value: unknown = parsed.toJS();
+  const value = adapt(parsed.toJS());
   const place = (path: Path) => ({ file, line: lineOf(parsed, lines, path), rule: ruleOf(path) });
   const shape = schemaProblems(value ?? {});
   if (shape.length > 0)
@@ -126,15 +134,16 @@ function read(text: string, file: string, layerName: LayerName): Result<PolicyFi
 
 /**
  * Reads a policy file. `file` is only a name: it is shown in problems, and one that ends in `.json` must be strict JSON,
- * anything else is YAML 1.2 without aliases. One bad rule refuses the whole file.
+ * anything else is YAML 1.2 without aliases. `adapt` makes a policy of another system's form. One bad rule refuses the whole file.
  */
 export function parsePolicyFile(
   text: string,
   file: string,
   layerName: LayerName = 'managed',
+  adapt: Adapt = (value) => value,
 ): Result<PolicyFile, readonly PolicyFileProblem[]> {
   try {
-    return read(text, file, layerName);
+    return read(text, file, layerName, adapt);
   } catch {
     const message = 'the file cannot be read; it may be nested too deeply';
     return err([{ file, line: 1, rule: '', message, suggestion: 'write it flatter' }]);

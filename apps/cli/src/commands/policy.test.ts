@@ -106,3 +106,24 @@ describe('policy simulate', () => {
     expect(status).toBe(2);
   });
 });
+
+describe('policy import', () => {
+  const context = (more: object) =>
+    JSON.stringify({ mode: 'standard', denyRules: [{ toolName: 'shell', pattern: 'git push*' }], ...more });
+
+  it('makes a policy file that decides as the permission file did, and overwrites nothing', () => {
+    const from = file('permissions.json', context({}));
+    const out = path.join(folder, 'imported.json');
+    expect(run('import', '--from', 'lingxiao', from, '--out', out).status).toBe(0);
+    const push = run('explain', '--policy', `user=${out}`, '--tool', 'bash', '--value', 'git -C sub push');
+    expect(push.stdout).toMatch(/^deny\n/);
+    expect(run('explain', '--policy', `user=${out}`, '--tool', 'bash', '--value', 'ls').stdout).toMatch(/^allow\n/);
+    const again = run('import', '--from', 'lingxiao', from, '--out', out);
+    expect([again.status, again.stderr]).toEqual([2, expect.stringContaining('is there already')]);
+  });
+
+  it('refuses a file with a key it does not understand, and writes nothing', () => {
+    const { status, stdout, stderr } = run('import', '--from', 'lingxiao', file('odd.json', context({ blocked: [] })));
+    expect([status, stdout, stderr]).toEqual([1, '', expect.stringContaining('blocked')]);
+  });
+});

@@ -1,6 +1,7 @@
 import { type Call, explain, factsOf, runCases } from '@countersign/policy';
 import type { Command } from 'commander';
 import { EXIT, print, RefusedError } from '../output.ts';
+import { addImportCommand } from './policy-import.ts';
 import { readInput, readPolicyFile, readPolicySet } from './policy-input.ts';
 import { addPolicyPublishCommands } from './policy-publish.ts';
 import { addSimulateCommand } from './policy-simulate.ts';
@@ -100,8 +101,9 @@ function addTest(policy: Command): void {
     });
 }
 
-/** `countersign policy eval | explain | test | simulate | publish | show`. */
+/** `countersign policy eval | explain | test | simulate | import | publish | show`. */
 export function addPolicyCommand(program: Command): void {
   const policy = program.command('policy').description('the decision engine');
-  for (const add of [addEval, addExplain, addTest, addSimulateCommand, addPolicyPublishCommands]) add(policy);
+  for (const add of [addEval, addExplain, addTest, addSimulateCommand, addImportCommand, addPolicyPublishCommands])
+    add(policy);
 }

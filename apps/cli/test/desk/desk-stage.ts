@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Agent } from '@countersign/agent';
@@ -118,12 +118,16 @@ async function openPage(parts: Parts, contexts: Map<string, BrowserContext>, opt
   return { page, context, violations };
 }
 
-/** Starts everything. The first failure stops what was started. */
-export async function startDeskStage(): Promise<DeskStage> {
+/** Starts everything, with `settings` of the installation. The first failure stops what was started. */
+export async function startDeskStage(settings?: string): Promise<DeskStage> {
   buildDesk();
   const root = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : homedir(), 'countersign-desk-'));
   // The run account must be able to enter the folders above its project.
   chmodSync(root, 0o711);
+  if (settings !== undefined) {
+    mkdirSync(path.join(root, 'private'), { mode: 0o700 });
+    writeFileSync(path.join(root, 'private/settings.yaml'), settings, { mode: 0o600 });
+  }
   const stops: (() => Promise<void>)[] = [async () => rmSync(root, { recursive: true, force: true })];
   const stop = async () => {
     for (const one of stops.reverse()) await one().catch(() => undefined);

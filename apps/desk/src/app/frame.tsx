@@ -12,6 +12,7 @@ const PLACES = [
   ['/changes', 'nav.changes'],
   ['/fleet', 'nav.fleet'],
   ['/grants', 'nav.grants'],
+  ['/guardian', 'nav.guardian'],
   ['/policy', 'nav.policy'],
   ['/audit', 'nav.audit'],
   ['/you', 'nav.you'],

@@ -50,7 +50,13 @@ const you = createRoute({
   component: lazyRouteComponent(() => import('../passkeys/passkeys-page.tsx'), 'PasskeysPage'),
 });
 
-const tree = root.addChildren([inbox, call, changes, fleet, grants, policy, audit, you]);
+const guardian = createRoute({
+  getParentRoute: () => root,
+  path: '/guardian',
+  component: lazyRouteComponent(() => import('../guardian/guardian-page.tsx'), 'GuardianPage'),
+});
+
+const tree = root.addChildren([inbox, call, changes, fleet, grants, guardian, policy, audit, you]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });
