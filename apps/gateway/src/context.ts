@@ -14,6 +14,8 @@ import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import type { Governance } from './governance/governance.ts';
 import type { GrantLedger } from './grants/grant-ledger.ts';
+import type { HostFiles } from './layers/host-files.ts';
+import type { RecordedLayers } from './layers/recorded-layers.ts';
 import type { Metrics } from './metrics.ts';
 import type { Reach } from './notify/reach.ts';
 import type { PolicyDesk } from './policy/policy-desk.ts';
@@ -32,6 +34,10 @@ export type Gateway = {
   readonly hosts: Hosts;
   readonly grants: GrantLedger;
   readonly policy: PolicyDesk;
+  /** Permission files of hosts. */
+  readonly hostFiles: HostFiles;
+  /** Trusts and saved rules. */
+  readonly layers: RecordedLayers;
   readonly guardian: GuardianClient;
   readonly opinions: OpinionDesk;
   readonly hub: EventHub;

@@ -17,6 +17,8 @@ import { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
 import { openPeople } from './governance/open-people.ts';
 import { GrantLedger } from './grants/grant-ledger.ts';
+import { HostFiles } from './layers/host-files.ts';
+import { RecordedLayers } from './layers/recorded-layers.ts';
 import { Metrics } from './metrics.ts';
 import { Reach } from './notify/reach.ts';
 import { PolicyDesk } from './policy/policy-desk.ts';
@@ -79,6 +81,8 @@ export async function openGateway(
     hosts,
     grants,
     policy,
+    hostFiles: new HostFiles({ connection, identity, now }),
+    layers: await RecordedLayers.open(audit, now),
     guardian: grpcClient(GuardianClient, config.guardianAddress, tlsTo('guardian')),
     opinions: new OpinionDesk(),
     hub,

@@ -74,7 +74,18 @@ async function inspectCall(options: InspectOptions, request: InspectRequest): Pr
   }
 }
 
+/** The permission files alone. */
+async function replyWithFiles({ tools }: InspectOptions, request: InspectRequest): Promise<InspectReply> {
+  const { callId, nonce, project } = request;
+  const files = await tools
+    .policyFiles(project)
+    .catch(() => err({ code: ERROR_CODES.toolFailed, message: 'permission files cannot be read in the runner' }));
+  if (files.ok) return InspectReply.fromPartial({ callId, nonce, policyFiles: [...files.value] });
+  return InspectReply.fromPartial({ callId, nonce, errorCode: files.error.code, errorMessage: files.error.message });
+}
+
 async function replyTo(options: InspectOptions, request: InspectRequest): Promise<InspectReply> {
+  if (request.policyFiles) return replyWithFiles(options, request);
   const inspected = await inspectCall(options, request);
   const { callId, nonce } = request;
   if (!inspected.ok) {
@@ -113,7 +124,8 @@ function readRequest(
  */
 export function inspectRoute(options: InspectOptions): InspectAnswer {
   const guard = new SequenceGuard();
-  const slots = new Slots(MAX_AT_ONCE, MAX_WAITING);
+  // Every decision needs the files, so that inspections of calls do not take their places.
+  const slots = { call: new Slots(MAX_AT_ONCE, MAX_WAITING), files: new Slots(MAX_AT_ONCE, MAX_WAITING) };
   return async (bytes, deliveredOn) => {
     const subject = subjects.inspect(options.host);
     if (deliveredOn !== subject) return undefined;
@@ -122,13 +134,14 @@ export function inspectRoute(options: InspectOptions): InspectAnswer {
       options.logger.warn({ code: read.ok ? 'repeated' : read.error }, 'inspection is refused');
       return undefined;
     }
-    const giveBack = await slots.take(AbortSignal.timeout(MAX_WAIT_MS));
+    const request = read.value[1];
+    const giveBack = await slots[request.policyFiles ? 'files' : 'call'].take(AbortSignal.timeout(MAX_WAIT_MS));
     if (typeof giveBack === 'string') {
       options.logger.warn({ code: giveBack }, 'too many inspections at once; one is not answered');
       return undefined;
     }
     try {
-      const body = InspectReply.encode(await replyTo(options, read.value[1])).finish();
+      const body = InspectReply.encode(await replyTo(options, request)).finish();
       const nowMs = options.clock.now();
       return signEnvelope(options.identity, { kind: EnvelopeKind.INSPECT_REPLY, subject, body, nowMs });
     } finally {

@@ -26,6 +26,8 @@ export type Refused = { readonly ok: false; readonly refusal: AppendRefusal };
 
 const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   ...['member', 'session', 'policy', 'rule', 'trust', 'request', 'grants'],
+  // What permission files took away, by their digest.
+  'policy_file',
   // Reviewed file changes, by their call; journals of hosts.
   ...['file_review', 'journal'],
   // What models said beside people, and how often they agreed.

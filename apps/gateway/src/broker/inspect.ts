@@ -6,6 +6,7 @@ import {
   InspectReply,
   InspectRequest,
   openEnvelope,
+  type PolicyFile,
   sealTo,
   signEnvelope,
   subjects,
@@ -40,24 +41,21 @@ export type InspectCall = {
   readonly named?: { readonly programs: readonly string[]; readonly files: readonly string[] };
 };
 
-/** Asks the host for facts of a call. The reply must be signed by that host and repeat call id and nonce. */
-export async function inspect(
-  parts: { connection: NatsConnection; identity: Identity; control: Identity; host: Member },
-  call: InspectCall,
-): Promise<Result<Inspection, InspectError>> {
-  const { connection, identity, control, host } = parts;
+type Parts = {
+  readonly connection: NatsConnection;
+  readonly identity: Identity;
+  readonly host: Member;
+};
+type Question = Partial<Parameters<typeof InspectRequest.fromPartial>[0]> & { readonly callId: string };
+
+/** Sends one question to a host. The reply must be signed by that host and repeat call id and nonce. */
+async function askHost(
+  { connection, identity, host }: Parts,
+  question: Question,
+): Promise<Result<InspectReply, InspectError>> {
   const nonce = new Uint8Array(randomBytes(32));
   const subject = subjects.inspect(host.id);
-  const { callId, tool, project, pathsOnly } = call;
-  const sealedPayload = await sealTo(host.seal_key, call.payload, callId);
-  const body = InspectRequest.encode(
-    InspectRequest.fromPartial({
-      ...{ callId, nonce, tool, project, sealedPayload, pathsOnly },
-      obligations: { denyRead: [...call.denyRead], denyWrite: [...call.denyWrite] },
-      programs: [...(call.named?.programs ?? [])],
-      programFiles: [...(call.named?.files ?? [])],
-    }),
-  ).finish();
+  const body = InspectRequest.encode(InspectRequest.fromPartial({ ...question, nonce })).finish();
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
   let data: Uint8Array;
   try {
@@ -75,10 +73,36 @@ export async function inspect(
   });
   if (!opened.ok) return unavailable(`answer of host \`${host.id}\` does not verify: ${opened.error.message}`);
   const reply = InspectReply.decode(opened.value.body);
-  if (reply.callId !== callId || Buffer.compare(reply.nonce, nonce) !== 0)
+  if (reply.callId !== question.callId || Buffer.compare(reply.nonce, nonce) !== 0)
     return unavailable('answer is for another inspection');
   if (reply.errorCode !== '') return err({ kind: 'refused', code: reply.errorCode, message: reply.errorMessage });
-  const diff =
-    reply.sealedDiff.length === 0 ? '' : new TextDecoder().decode(await control.open(reply.sealedDiff, callId));
-  return ok({ paths: reply.paths, diff });
+  return ok(reply);
+}
+
+/** Asks the host for facts of a call. */
+export async function inspect(
+  { control, ...parts }: Parts & { readonly control: Identity },
+  call: InspectCall,
+): Promise<Result<Inspection, InspectError>> {
+  const { callId, tool, project, pathsOnly } = call;
+  const reply = await askHost(parts, {
+    ...{ callId, tool, project, pathsOnly },
+    sealedPayload: await sealTo(parts.host.seal_key, call.payload, callId),
+    obligations: { denyRead: [...call.denyRead], denyWrite: [...call.denyWrite] },
+    programs: [...(call.named?.programs ?? [])],
+    programFiles: [...(call.named?.files ?? [])],
+  });
+  if (!reply.ok) return reply;
+  const { paths, sealedDiff } = reply.value;
+  const diff = sealedDiff.length === 0 ? '' : new TextDecoder().decode(await control.open(sealedDiff, callId));
+  return ok({ paths, diff });
+}
+
+/** Asks the host for the permission files of a project and of the home of its run account. */
+export async function inspectPolicyFiles(
+  parts: Parts,
+  project: string,
+): Promise<Result<readonly PolicyFile[], InspectError>> {
+  const reply = await askHost(parts, { callId: 'policy-files', project, policyFiles: true });
+  return reply.ok ? ok(reply.value.policyFiles) : reply;
 }

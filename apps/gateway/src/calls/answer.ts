@@ -24,6 +24,7 @@ import { runsAtAgent } from './hand-over.ts';
 import { narrowView } from './narrow-view.ts';
 import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
+import { redecideChanged } from './redecide-changed.ts';
 import { readView, type View } from './view.ts';
 
 export type Answer = {
@@ -90,11 +91,13 @@ async function record(
   const { callId } = call;
   const nowMs = gateway.now();
   const reason = maskText(answer.reason);
+  const shown = readView(call.view);
   const approver = { subject: by.name, method: by.method, shown: answer.viewDigest };
   const decision = {
     effect: terms ? 'allow' : 'deny',
     decided_by: 'human',
     policy_digest: gateway.policy.digest,
+    ...(shown?.files ? { layers: shown.files } : {}),
     reason,
   };
   const entry = (type: string, toState = '', body: object = {}) => callEntry({ callId, type, toState, nowMs, body });
@@ -116,7 +119,7 @@ async function record(
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
     freezeEpoch: gateway.freeze.epoch,
-    expected: [gateway.policy.basis()],
+    expected: [gateway.policy.basis(), gateway.layers.basis()],
     reason,
   };
   if (!terms) {
@@ -137,7 +140,7 @@ async function record(
     ...(terms.narrowed ? { view: json(terms.view) } : {}),
     ...(terms.grant
       ? {
-          expected: [gateway.policy.basis(), { kind: 'grants', key: 'epoch', version: BigInt(terms.grant.epoch) }],
+          expected: [...base.expected, { kind: 'grants', key: 'epoch', version: BigInt(terms.grant.epoch) }],
           grantBounds: grantBounds(terms.grant),
         }
       : {}),
@@ -160,6 +163,7 @@ async function caughtUp(gateway: Gateway, call: CallRecord, { refusal }: AppendR
   if (refusal?.code === ERROR_CODES.auditStaleFreeze) await refreshFreeze(gateway);
   else if (refusal?.code === ERROR_CODES.auditStalePolicy) {
     await refreshPolicy(gateway);
+    await gateway.layers.refresh();
     return !(await redecideCall(gateway, call));
   } else return false;
   return true;
@@ -183,6 +187,7 @@ async function answerOnce(
   if (!call) return err({ code: ERROR_CODES.notFound, message: 'no such call' });
   if (call.state !== 'pending') return lost(call);
   const approves = answer.answer === 'approve';
+  if (approves && (await redecideChanged(gateway, call))) return OVERTAKEN;
   const { reason, breakGlass = false, assertion } = answer;
   const judged = await gateway.governance.judge(call, by, { approves, reason, breakGlass, assertion });
   if (!judged.ok) return judged;

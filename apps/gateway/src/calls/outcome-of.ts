@@ -1,4 +1,3 @@
-import type { Decision } from '@countersign/policy';
 import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
 import type { SessionChain } from '../record/sessions.ts';
@@ -24,9 +23,11 @@ export type Outcome = {
 };
 
 /** What an allowance is owed to, for the record. */
-function allowedBy(decision: Decision): { decidedBy: string; name: string } {
+function allowedBy({ decision, savedRules }: Evaluation): { decidedBy: string; name: string } {
   const [grant] = decision.usedGrants ?? [];
   if (grant !== undefined) return { decidedBy: 'grant', name: grant };
+  const [rule] = savedRules;
+  if (rule !== undefined) return { decidedBy: 'rule', name: rule };
   if (decision.lifts?.includes('eternal')) return { decidedBy: 'eternal', name: 'unattended mode' };
   return { decidedBy: 'mode', name: decision.lifts?.[0] ?? 'mode table' };
 }
@@ -65,7 +66,7 @@ export async function outcomeOf(
       name: decision.decidingRules[0] ?? 'mode table',
       reasons: decision.reasons,
     };
-  if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(decision), reasons: decision.reasons };
+  if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(evaluation), reasons: decision.reasons };
   const byGuardian = decision.review?.reviewer === 'guardian';
   const liftable = decision.askKinds.every(
     (kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian),

@@ -1,14 +1,25 @@
 import type { Decision } from '@countersign/policy';
-import { CallPayload, type CallRecord, ERROR_CODES, parseIJson } from '@countersign/protocol';
+import { CallPayload, type CallRecord, ERROR_CODES, parseIJson, type ToolName } from '@countersign/protocol';
 import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { grantsOf } from '../grants/use-grants.ts';
+import { rulesOfCall } from '../layers/saved-rules.ts';
+import { type Ground, groundOf, lastGround, lay } from '../layers/session-layers.ts';
 import { callEntry } from '../record/entries.ts';
+import type { SessionChain } from '../record/sessions.ts';
 import { announce } from './announce.ts';
 import { readView, type View } from './view.ts';
 
 const PAGE = 500;
 const REASON = 'policy changed before the call started';
+
+/** The session's ground as its host has it now; as it was last where the host is away. */
+async function presentGround(gateway: Gateway, chain: SessionChain): Promise<Ground> {
+  const { host } = chain.session;
+  const member = gateway.hosts.present(host, gateway.now()) && (await gateway.members.find('host', host));
+  const found = member && (await groundOf(gateway, chain, member));
+  return found?.ok ? found.value : lastGround(gateway, chain);
+}
 
 /** What the policy in force answers for a recorded call of its session as it is now; undefined when it cannot be told. */
 export async function decideAgain(gateway: Gateway, record: CallRecord, view: View): Promise<Decision | undefined> {
@@ -24,9 +35,11 @@ export async function decideAgain(gateway: Gateway, record: CallRecord, view: Vi
   const realpaths = Object.fromEntries(view.preconditions.map((item) => [item.path, item.real_path || item.path]));
   const { effect: tighten = '', source: tightenSource = '' } = view.tighten ?? {};
   const asked = args.value as Readonly<Record<string, unknown>>;
-  const { tool, executor } = record;
-  const call = { tool, executor, args: asked, tighten, tightenSource };
-  return gateway.policy.current.decide(chain.bounded, call, host, realpaths, grantsOf(gateway, record.sessionId));
+  const call = { tool: record.tool, executor: record.executor, args: asked, tighten, tightenSource };
+  const ground = await presentGround(gateway, chain);
+  const rules = rulesOfCall(ground.rules, { tool: record.tool as ToolName, args: asked }, chain.session, host.home);
+  const known = { realpaths, grants: grantsOf(gateway, record.sessionId), laid: lay(ground, rules) };
+  return gateway.policy.current.decide(ground.chain.bounded, call, host, known);
 }
 
 async function isStricter(gateway: Gateway, record: CallRecord, view: View): Promise<boolean> {

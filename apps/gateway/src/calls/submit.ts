@@ -123,7 +123,8 @@ async function record(
     decision: {
       effect: outcome.effect,
       decided_by: outcome.decidedBy,
-      rules: evaluation.decision.decidingRules,
+      rules: [...evaluation.decision.decidingRules, ...evaluation.savedRules],
+      ...(evaluation.view.files ? { layers: evaluation.view.files } : {}),
       policy_digest: gateway.policy.digest,
       reason,
       ...(outcome.reviewed === undefined ? {} : { review: outcome.reviewed }),
@@ -224,7 +225,10 @@ export async function submitCall(
     gateway.logger.info({ code, call: submit.callId }, 'decision was not recorded; looking again');
     // Another gateway took the same message, or a resend of it.
     if (await gateway.audit.getCall(member.id, submit.callId)) return void (await announce(gateway, submit.callId));
-    if (code === ERROR_CODES.auditStalePolicy) await refreshPolicy(gateway);
+    if (code === ERROR_CODES.auditStalePolicy) {
+      await refreshPolicy(gateway);
+      await gateway.layers.refresh();
+    }
     if (code === ERROR_CODES.auditStaleFreeze || code === ERROR_CODES.auditFrozen) await refreshFreeze(gateway);
     if (!STALE.includes(code) || tries >= MAX_TRIES)
       throw new FaultError('decision was not recorded', { code, retryable: true });
@@ -267,7 +271,7 @@ async function decideCall(
   const { decision } = evaluation.value;
   if (decision.effect === 'error')
     return refuse({ code: ERROR_CODES.invalidArguments, message: decision.reasons.join('; ') });
-  const judgement = { found, call: parsed.value, evaluation: evaluation.value };
+  const judgement = { found: evaluation.value.chain, call: parsed.value, evaluation: evaluation.value };
   return record(gateway, member, { ...judgement, outcome: await outcomeOf(gateway, judgement, aside) });
 }
 

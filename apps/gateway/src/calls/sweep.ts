@@ -7,6 +7,7 @@ import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
 import { redecideAll } from './redecide.ts';
+import { type FilesOfRound, redecideChanged } from './redecide-changed.ts';
 import { readView } from './view.ts';
 
 const PAGE = 500;
@@ -83,14 +84,17 @@ async function sweepGrants(gateway: Gateway): Promise<void> {
 export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promise<void> {
   // Enrolments and changes that another gateway recorded.
   await gateway.members.refresh();
-  if (await refreshPolicy(gateway)) await redecideAll(gateway);
+  const moved = [await refreshPolicy(gateway), await gateway.layers.refresh()];
+  if (moved.includes(true)) await redecideAll(gateway);
   await sweepGrants(gateway);
+  const files: FilesOfRound = new Map();
   let pageToken = '';
   do {
     const page = await gateway.audit.listCalls(SWEPT, PAGE, pageToken);
     for (const record of page.calls) {
       const turn = readView(record.view)?.turn;
       if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
+      if (await redecideChanged(gateway, record, files)) continue;
       const late = gateway.now() > Number(record.deadlineMs);
       if (record.state === 'dispatched') await sweepDispatched(gateway, record, silentMs);
       else if (runsAtAgent(record) && record.state !== 'pending') await sweepHandedOver(gateway, record);

@@ -34,6 +34,10 @@ export const viewSchema = z.object({
   }),
   /** People whom the deciding rule demands; the queue may demand more. */
   approvals: z.number().optional(),
+  /** Permission files that the decision stood on. */
+  files: z.array(z.object({ layer: z.string(), digest: z.string(), state: z.string() })).optional(),
+  /** Of a command: the folder that a saved rule would be held to. */
+  cwd: z.string().optional(),
   /** Turn of the session that the call belongs to. */
   turn: z.string().optional(),
 });

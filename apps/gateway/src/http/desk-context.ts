@@ -5,8 +5,9 @@ import { callSummary } from '../calls/announce.ts';
 import { readView, type View } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
 import { grantsOf } from '../grants/use-grants.ts';
+import { lastGround, lay } from '../layers/session-layers.ts';
 import { maskText } from '../masking.ts';
-import type { Session } from '../record/sessions.ts';
+import type { Session, SessionChain } from '../record/sessions.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -56,17 +57,26 @@ const limitsOf = (view: View, args: Args | undefined) => ({
 const maskPart = (part: DecisivePart) => ({ ...part, reasons: part.reasons.map(maskText) });
 
 /** The engine's reading of the call by the policy as it is now; undefined while the host is away. */
-function presentReading(gateway: Gateway, session: Session, record: CallRecord, args: Args, view: View | undefined) {
-  const host = gateway.hosts.present(session.host, gateway.now());
+async function presentReading(
+  gateway: Gateway,
+  chain: SessionChain,
+  record: CallRecord,
+  args: Args,
+  view: View | undefined,
+) {
+  const host = gateway.hosts.present(chain.session.host, gateway.now());
   if (!host) return {};
+  const ground = await lastGround(gateway, chain);
+  const session = ground.chain.bounded;
   const grants = grantsOf(gateway, session.id);
   const { tool, executor } = record;
   const call = { tool, executor, args, tighten: '', tightenSource: '' };
   const realpaths = Object.fromEntries(
     (view?.preconditions ?? []).map((item) => [item.path, item.real_path || item.path]),
   );
-  const decision = gateway.policy.current.decide(session, call, host, realpaths, grants);
-  const command = gateway.policy.current.partsOf(session, call, host, grants);
+  const laid = lay(ground);
+  const decision = gateway.policy.current.decide(session, call, host, { realpaths, grants, laid });
+  const command = gateway.policy.current.partsOf(session, call, host, { realpaths: {}, grants, laid });
   return {
     present: {
       effect: decision.effect,
@@ -102,11 +112,11 @@ export function addDeskContext(app: Http, gateway: Gateway): void {
       if (!record) return sendProblem(reply, NO_CALL);
       const [args, found] = await Promise.all([
         argumentsOf(gateway, record, principalOf(request).name),
-        gateway.sessions.find(record.sessionId),
+        gateway.sessions.chain(record.sessionId),
       ]);
       const view = readView(record.view);
       return {
-        ...(found && args ? presentReading(gateway, found.session, record, args, view) : {}),
+        ...(found && args ? await presentReading(gateway, found, record, args, view) : {}),
         ...(view ? { limits: limitsOf(view, args) } : {}),
         ...(found ? { session: sessionOf(found.session) } : {}),
       };

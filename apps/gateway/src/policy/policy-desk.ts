@@ -1,11 +1,14 @@
 import { FaultError } from '@countersign/kernel';
 import {
+  type Call,
   type Ceilings,
   type CommandParts,
   commandParts,
   DEFAULT_SECURITY,
   type Decision,
   decide,
+  type Explanation,
+  explain,
   type Facts,
   type Layers,
   loadPolicySet,
@@ -15,6 +18,7 @@ import {
 } from '@countersign/policy';
 import { ERROR_CODES, type Heartbeat } from '@countersign/protocol';
 import type { Queues } from '../access/principal.ts';
+import type { Laid } from '../layers/session-layers.ts';
 import type { Session } from '../record/sessions.ts';
 import { policyDigest } from './policy-digest.ts';
 
@@ -59,6 +63,17 @@ export type PolicyConfig = {
   readonly security: Readonly<Record<string, unknown>>;
 };
 
+/** What is known of the host of a call, beside its heartbeat, and of its session. */
+export type JudgedFacts = {
+  /** Real paths of the host, or empty. */
+  readonly realpaths: Facts['realpaths'];
+  readonly grants: Facts['grants'];
+  /** Files and saved rules of the session; absent where there are none. */
+  readonly laid?: Laid | undefined;
+};
+
+const MAX_LAID_SETS = 200;
+
 /** A call as the engine is asked about it. */
 type JudgedCall = {
   readonly tool: string;
@@ -67,6 +82,13 @@ type JudgedCall = {
   readonly tightenSource: string;
   readonly executor: string;
 };
+
+/** What the agent asks to tighten, and INVARIANT: at least an ask where a layer cannot be read. */
+function tightened({ tighten, tightenSource }: JudgedCall, unsure: string): Pick<Call, 'tighten'> {
+  if (tighten === 'deny') return { tighten: { effect: 'deny', source: tightenSource } };
+  if (unsure !== '') return { tighten: { effect: 'ask', source: unsure } };
+  return tighten === 'ask' ? { tighten: { effect: 'ask', source: tightenSource } } : {};
+}
 
 /** Everybody who may ever decide in a queue may read it. */
 function approversOf({ approvers, quorum, escalation, breakGlass }: QueueSource): string[] | undefined {
@@ -91,6 +113,7 @@ export class ManagedPolicy {
   readonly #security: Facts['security'];
   readonly #mostMs: { readonly foreground: number; readonly background: number };
   readonly #sets = new Map<PermissionMode, PolicySet>();
+  readonly #laidSets = new Map<string, { readonly set: PolicySet; readonly problem: string }>();
   readonly defaultMode: PermissionMode;
   /** What a review that failed does: `deny`, or `ask_human`. Never an approval. */
   readonly onFailedReview: 'deny' | 'ask_human';
@@ -171,34 +194,52 @@ export class ManagedPolicy {
     return undefined;
   }
 
-  /** The engine's answer for one call of a session. `realpaths` are the host's, or empty. */
-  decide(
-    session: Session,
-    call: JudgedCall,
-    host: Heartbeat,
-    realpaths: Facts['realpaths'],
-    grants: Facts['grants'],
-  ): Decision {
-    const { set, question, facts } = this.#question(session, call, host, { realpaths, grants });
+  /** The engine's answer for one call of a session. */
+  decide(session: Session, call: JudgedCall, host: Heartbeat, known: JudgedFacts): Decision {
+    const { set, question, facts } = this.#question(session, call, host, known);
     return decide(set, question, facts);
   }
 
+  /** The same answer with layers, table row and what was ignored. */
+  explain(session: Session, call: JudgedCall, host: Heartbeat, known: JudgedFacts): Explanation {
+    const { set, question, facts } = this.#question(session, call, host, known);
+    const found = explain(set, question, facts);
+    return { ...found, ignoredWidenings: [...found.ignoredWidenings, ...(known.laid?.ignored ?? [])] };
+  }
+
   /** The words of a command and the parts of it that decide; undefined for a call of another tool. */
-  partsOf(session: Session, call: JudgedCall, host: Heartbeat, grants: Facts['grants']): CommandParts | undefined {
-    const { set, question, facts } = this.#question(session, call, host, { realpaths: {}, grants });
+  partsOf(session: Session, call: JudgedCall, host: Heartbeat, known: JudgedFacts): CommandParts | undefined {
+    const { set, question, facts } = this.#question(session, call, host, known);
     return commandParts(set, question, facts);
   }
 
-  #question(
-    session: Session,
-    call: JudgedCall,
-    host: Heartbeat,
-    { realpaths, grants }: Pick<Facts, 'realpaths' | 'grants'>,
-  ) {
-    const set = this.#sets.get(session.permission_mode);
-    if (!set) throw new TypeError(`no policy set for mode \`${session.permission_mode}\``);
-    const effect = call.tighten === 'ask' || call.tighten === 'deny' ? (call.tighten as 'ask' | 'deny') : undefined;
-    const tighten = effect ? { tighten: { effect, source: call.tightenSource } } : {};
+  /** Why these layers cannot be laid over the policy; empty when they can. */
+  layersProblem(session: Session, laid: Laid): string {
+    return this.#setOf(session, laid).problem;
+  }
+
+  #setOf(session: Session, laid: Laid | undefined): { readonly set: PolicySet; readonly problem: string } {
+    const { permission_mode: mode } = session;
+    const base = this.#sets.get(mode);
+    if (!base) throw new TypeError(`no policy set for mode \`${mode}\``);
+    if (laid === undefined || laid.key === '') return { set: base, problem: '' };
+    const key = `${mode} ${laid.key}`;
+    const known = this.#laidSets.get(key);
+    if (known) return known;
+    const layers = { ...laid.layers, managed: this.#managed, session: { ...laid.layers.session, mode } };
+    const loaded = loadPolicySet(layers, laid.trusted);
+    const made = loaded.ok
+      ? { set: loaded.value, problem: '' }
+      : { set: base, problem: `the layers of the session are refused: ${loaded.error[0]?.message ?? ''}` };
+    if (this.#laidSets.size >= MAX_LAID_SETS) this.#laidSets.clear();
+    this.#laidSets.set(key, made);
+    return made;
+  }
+
+  #question(session: Session, call: JudgedCall, host: Heartbeat, { realpaths, grants, laid }: JudgedFacts) {
+    const { set, problem } = this.#setOf(session, laid);
+    const unsure = problem || laid?.ask || '';
+    const tighten = tightened(call, unsure);
     const facts: Facts = {
       project: session.project,
       cwd: typeof call.args.cwd === 'string' ? call.args.cwd : session.project,

@@ -1,6 +1,10 @@
+import type { DocumentDraft } from '@countersign/protocol';
 import { z } from 'zod';
 import type { AuditLog } from './audit-log.ts';
 import { json } from './entries.ts';
+
+/** Versions of permission files that a session keeps to; with more of them every call asks. */
+export const MAX_HELD = 24;
 
 const sessionSchema = z.object({
   id: z.string(),
@@ -25,6 +29,11 @@ const sessionSchema = z.object({
   child_tokens: z
     .array(z.object({ sha256: z.string(), until_ms: z.number() }))
     .max(100)
+    .optional(),
+  /** Permission files that took something away in this session: it stays so until an operator confirms its removal. */
+  held_files: z
+    .array(z.object({ layer: z.enum(['user', 'project', 'local']), path: z.string(), digest: z.string() }))
+    .max(MAX_HELD)
     .optional(),
 });
 
@@ -124,11 +133,12 @@ export class Sessions {
     });
   }
 
-  /** Records a change; returns why not when somebody else was first. */
+  /** Records a change, with documents that go with it; returns why not when somebody else was first. */
   async change(
     from: VersionedSession,
     to: Session,
     entry: { type: 'session.changed' | 'session.closed'; nowMs: number; detail: object },
+    documents: readonly DocumentDraft[] = [],
   ): Promise<string | undefined> {
     const reply = await this.#audit.append({
       entries: [
@@ -140,7 +150,7 @@ export class Sessions {
           body: json({ session: to.id, detail: entry.detail }),
         },
       ],
-      documents: [{ kind: 'session', key: to.id, value: json(to), expectedVersion: from.version }],
+      documents: [{ kind: 'session', key: to.id, value: json(to), expectedVersion: from.version }, ...documents],
     });
     return reply.refusal?.message;
   }

@@ -28,7 +28,7 @@ export async function replayWaiting(gateway: Gateway, session: string): Promise<
       decidedBy: 'eternal',
       decidedByName: 'unattended mode',
       freezeEpoch: gateway.freeze.epoch,
-      expected: [gateway.policy.basis()],
+      expected: [gateway.policy.basis(), gateway.layers.basis()],
       reason: decision.reasons.join('; '),
     });
     if (reply.refusal) continue;

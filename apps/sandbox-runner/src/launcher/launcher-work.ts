@@ -4,6 +4,7 @@ import { err, ok, passEachStep, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { ChangeStore } from '../changes/change-store.ts';
 import { recoverChanges } from '../changes/recover-changes.ts';
+import { readPolicyFiles } from '../policy-files/read-policy-files.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, type OutputStream, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
@@ -73,6 +74,10 @@ const movedProject = (project: string) => ({
   code: ERROR_CODES.badRoot,
   message: `project \`${project}\` is not a folder or leads elsewhere; name its real path`,
 });
+
+async function policyFilesOf(project: string, home: string): Promise<LauncherWork['policyFiles'][1]> {
+  return (await isRealPath(project)) ? ok(await readPolicyFiles(project, home)) : err(movedProject(project));
+}
 
 /** What the launcher can do, as the account of this process. */
 export function launcherWork({ installation, environment }: LauncherContext): Handlers {
@@ -149,6 +154,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       }),
     facts: ({ paths, where: { project, denyRead } }) =>
       onGround(project, () => inspectPaths(paths, scope(project, denyRead))),
+    policyFiles: ({ project }) => policyFilesOf(project, home),
     selfTest: async ({ sweep }) => {
       const report = await selfTest({ installation, environment });
       const state = statePath(environment, home);

@@ -1,5 +1,5 @@
 import type { Result } from '@countersign/kernel';
-import type { PathFact } from '@countersign/protocol';
+import type { PathFact, PolicyFile } from '@countersign/protocol';
 import type { CommandLimits } from '@countersign/sandbox';
 import type { FileChange } from '../changes/file-change.ts';
 import type { SearchProvider } from '../web/search-provider.ts';
@@ -52,6 +52,7 @@ export type LauncherWork = {
     { readonly paths: readonly string[]; readonly where: Pick<InspectWhere, 'project' | 'denyRead'> },
     Result<readonly PathFact[], ToolError>,
   ];
+  readonly policyFiles: [{ readonly project: string }, Result<readonly PolicyFile[], ToolError>];
   readonly selfTest: [{ readonly sweep: boolean }, SelfTest];
 };
 

@@ -188,6 +188,7 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
     recoverChanges: () => ask('recover', {}),
     inspect: (call, where) => ask('inspect', { call, where }),
     facts: (paths, where) => ask('facts', { paths, where }),
+    policyFiles: (project) => ask('policyFiles', { project }),
     selfTest: async () => {
       try {
         const report = await ask('selfTest', { sweep: !swept });

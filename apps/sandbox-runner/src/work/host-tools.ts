@@ -1,5 +1,5 @@
 import type { Result } from '@countersign/kernel';
-import type { PathFact, ToolName, toolSchema } from '@countersign/protocol';
+import type { PathFact, PolicyFile, ToolName, toolSchema } from '@countersign/protocol';
 import type { z } from 'zod';
 import type { FileChange } from '../changes/file-change.ts';
 
@@ -132,6 +132,8 @@ export type HostTools = {
     paths: readonly string[],
     where: { readonly project: string; readonly denyRead: readonly string[] },
   ) => Promise<Result<readonly PathFact[], ToolError>>;
+  /** The permission files of a project and of the home of the run account. */
+  readonly policyFiles: (project: string) => Promise<Result<readonly PolicyFile[], ToolError>>;
   readonly selfTest: () => Promise<SelfTest>;
   /** Ends helpers and every process tree that is left. */
   readonly close: () => Promise<void>;

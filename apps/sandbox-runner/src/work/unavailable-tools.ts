@@ -13,6 +13,7 @@ export function unavailableTools(code: string): HostTools {
     recoverChanges: async () => [],
     inspect: async () => err(error),
     facts: async () => err(error),
+    policyFiles: async () => err(error),
     selfTest: async () => ({ backends: [], reason: error.message }),
     close: async () => undefined,
   };

@@ -76,6 +76,7 @@ export const shellTools: HostTools = {
     return ok({ paths: [factOf(call.args.path)], diff });
   },
   facts: async (paths) => ok(paths.map(factOf)),
+  policyFiles: async () => ok([]),
   selfTest: async () => ({ backends: ['plain-shell'], reason: '' }),
   close: async () => undefined,
 };

@@ -193,7 +193,7 @@ export interface InspectRequest {
   sealedPayload: Uint8Array;
   /** Only real paths, no content. */
   pathsOnly: boolean;
-  /** Also the permission files that lie on the host, read as the run account. Without a tool nothing else is inspected. */
+  /** The permission files that lie on the host, read as the run account, and nothing else. */
   policyFiles: boolean;
   /** Path rules of the policy; what they deny is neither read nor shown. */
   obligations:

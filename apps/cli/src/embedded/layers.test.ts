@@ -1,0 +1,95 @@
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { GatewayClient } from '../gateway-client.ts';
+import { verifyLog } from './check.ts';
+import { callUntil, eventually, type FleetUnderTest, newSession, startFleet } from './fleet-under-test.ts';
+
+let fleet: FleetUnderTest;
+let approver: GatewayClient;
+let folder: string;
+
+beforeAll(async () => {
+  fleet = await startFleet('layers');
+  approver = fleet.installation.client('local-approver');
+  folder = path.join(fleet.installation.data.sampleProject, '.countersign');
+}, 90_000);
+afterAll(() => fleet?.stop(), 60_000);
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Writes a permission file of the workspace. */
+function put(layer: 'project' | 'local', content: object | string): void {
+  mkdirSync(folder, { recursive: true });
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  writeFileSync(path.join(folder, `permissions.${layer}.json`), text);
+}
+const bash = (session: string, command: string) => ({ tool: 'bash', args: { command }, session });
+const write = (session: string, name: string) => ({ tool: 'write', args: { path: name, content: 'x' }, session });
+const run = async (session: string, command: string) => (await fleet.agent.call(bash(session, command))).result;
+/** Sends a command until it ends in a state, because the files of a host are read at most once a second. */
+const runsTo = (session: string, command: string, state: string) =>
+  eventually(async () => {
+    const sent = await callUntil(fleet, bash(session, command), ['pending', 'dispatched']);
+    if (sent.state === 'pending') sent.call.cancel();
+    const end = await sent.call.result;
+    return (sent.state === 'pending' ? 'pending' : end.state) === state ? end : undefined;
+  });
+const DENIES = { denyRules: [{ toolName: 'bash', pattern: 'make *' }] };
+
+describe('a permission file of the workspace', () => {
+  test('takes away from the next call on, by its digest in the record, and goes on doing so when it is gone', async () => {
+    const session = await newSession(fleet);
+    put('project', DENIES);
+    expect(await runsTo(session, 'make all', 'denied')).toMatchObject({ decidedBy: 'rule' });
+    rmSync(folder, { recursive: true });
+    put('project', {});
+    await runsTo(await newSession(fleet), 'make all; true', 'done');
+    expect((await run(session, 'make all')).state).toBe('denied');
+  });
+
+  test('never widens: what it allows is asked as before, and its modes and settings only tighten', async () => {
+    const session = await newSession(fleet);
+    const allows = { mode: 'yolo', approvalMode: 'full_access', allowRules: [{ toolName: 'write', pattern: '**' }] };
+    put('project', allows);
+    put('local', { ...allows, denyRules: [{ toolName: 'bash', pattern: 'seen *' }] });
+    await runsTo(session, 'seen it', 'denied');
+    const waits = await callUntil(fleet, write(session, 'a.txt'), ['pending']);
+    expect(waits.state).toBe('pending');
+    waits.call.cancel();
+  });
+
+  test.each([
+    ['text that is no JSON', '{"mode": "strict"'],
+    ['a key twice', '{"mode":"strict","mode":"yolo"}'],
+    ['a word of trust', '{"trusted":true}'],
+    ['a part of the policy of the organisation', '{"ceilings":{"mode":"yolo"}}'],
+    ['bytes that are no text', '\u0000\u0001'],
+  ])('with %s makes every call ask, and says which file', async (_, content) => {
+    const session = await newSession(fleet);
+    put('project', content);
+    const waits = await eventually(async () => {
+      const sent = await callUntil(fleet, bash(session, 'true'), ['pending']);
+      return sent.state === 'pending' ? sent : undefined;
+    });
+    const shown = await approver.callById(waits.call.callId);
+    expect(JSON.stringify(shown.ok && shown.value.view)).toContain('permissions.project.json');
+    waits.call.cancel();
+  });
+
+  test('that is a link makes every call ask', async () => {
+    mkdirSync(folder, { recursive: true });
+    symlinkSync('/etc/passwd', path.join(folder, 'permissions.local.json'));
+    await runsTo(await newSession(fleet), 'true', 'pending');
+  });
+});
+
+test('a waiting call that a permission file now denies is withdrawn, and no other', async () => {
+  const session = await newSession(fleet);
+  const hit = await callUntil(fleet, write(session, 'hit.txt'), ['pending']);
+  const kept = await callUntil(fleet, write(session, 'kept.txt'), ['pending']);
+  put('local', { denyRules: [{ toolName: 'write', pattern: 'hit.txt' }] });
+  expect(await hit.call.result).toMatchObject({ state: 'withdrawn', code: 'countersign.gateway.policy_changed' });
+  expect(await approver.callById(kept.call.callId)).toMatchObject({ value: { state: 'pending' } });
+  kept.call.cancel();
+  expect((await verifyLog(fleet.installation)).text).toMatch(/^\d+ entries, 0 problems$/);
+});
