@@ -245,3 +245,24 @@ test('the command ends with 1 and names the place', () => {
   expect(status).toBe(1);
   expect(stderr).toContain('libs/policy/src/a.ts:1 ');
 });
+
+describe('the threat model', () => {
+  const file = 'apps/audit/src/a.test.ts';
+  const model = (row: string, item: string): Files => ({
+    [file]: "test('nothing runs', () => {});\n",
+    'docs/threat-model.md': `| stolen | can |\n|---|---|\n| ${row} | x |\n\n${item}\n`,
+  });
+
+  test('a row whose tests exist passes', () => {
+    expect(found(model('a key', `- a key: \`${file}\` “nothing runs”`))).toEqual([]);
+  });
+
+  test.each<[string, string, string]>([
+    ['no line of tests', '- another: x', 'the row `a key` has no tests'],
+    ['no test in its line', '- a key: see the tests', 'names no test'],
+    ['a file that is not there', '- a key: `apps/audit/src/b.test.ts` “nothing runs”', 'which does not exist'],
+    ['a title that is not there', `- a key: \`${file}\` “everything runs”`, 'which is no title'],
+  ])('a row with %s is told', (_title, item, message) => {
+    expect(found(model('a key', item)).join('\n')).toContain(message);
+  });
+});

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { importViolations, packageCycles } from './import-law.ts';
+import { namedTestViolations } from './named-tests.ts';
 import { purityViolations } from './purity.ts';
 import { sizeViolations } from './sizes.ts';
 import type { Violation } from './source-file.ts';
@@ -23,6 +24,7 @@ export function checkWorkspace(root: string): readonly Violation[] {
     ...packageCycles(tree),
     ...purityViolations(tree),
     ...sizeViolations(tree),
+    ...namedTestViolations(root, tree),
     ...suppressionViolations(tree, allowedSuppressions(root)),
   ];
 }

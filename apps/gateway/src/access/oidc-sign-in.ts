@@ -34,6 +34,8 @@ type Pending = {
 
 const PENDING_MS = 10 * 60_000;
 const MAX_PENDING = 10_000;
+/** Refused answers make the provider's keys be read again no oftener than this. */
+const MIN_KEYS_AGE_MS = 10_000;
 const METADATA_MS = 3_600_000;
 const SESSION_SECONDS = 43_200;
 
@@ -67,7 +69,7 @@ export class OidcSignIn {
   readonly #reserved: ReadonlySet<string>;
   readonly #now: () => number;
   readonly #pending = new Map<string, Pending>();
-  #metadata: { readonly found: oidc.Configuration; readonly untilMs: number } | undefined;
+  #metadata: { readonly found: oidc.Configuration; readonly readMs: number } | undefined;
 
   /** `reserved`: names that no claim may take, because configured tokens stand for them. */
   constructor(options: {
@@ -133,7 +135,10 @@ export class OidcSignIn {
     const provider = await this.#provider();
     if (!provider) return unreachable();
     const claims = await this.#claims(provider, `${this.#redirectUri}?${query}`, { ...pending, state });
-    return claims.ok ? this.#admit(claims.value, pending.returnTo) : claims;
+    if (claims.ok) return this.#admit(claims.value, pending.returnTo);
+    // The provider may have new keys: the next sign-in reads them.
+    if (this.#metadata && this.#now() - this.#metadata.readMs > MIN_KEYS_AGE_MS) this.#metadata = undefined;
+    return claims;
   }
 
   get #redirectUri(): string {
@@ -164,6 +169,8 @@ export class OidcSignIn {
     const { subjectClaim, groupsClaim } = this.#config;
     const subject = nameSchema.safeParse(claims[subjectClaim]);
     if (!subject.success) return failed(`the claim \`${subjectClaim}\` is no usable name`);
+    if (z.looseObject({ [groupsClaim]: z.string() }).safeParse(claims._claim_names).success)
+      return failed('the provider sent a reference in place of your many groups; let it send fewer');
     const groups = groupsSchema.safeParse(claims[groupsClaim] ?? []);
     if (!groups.success) return failed(`the claim \`${groupsClaim}\` is no list of groups`);
     const known = await this.#directory.find(subject.data);
@@ -186,14 +193,15 @@ export class OidcSignIn {
 
   /** The provider's metadata, read anew each hour; undefined when it cannot be read. */
   async #provider(): Promise<oidc.Configuration | undefined> {
-    if (this.#metadata && this.#metadata.untilMs > this.#now()) return this.#metadata.found;
+    const ageMs = this.#now() - (this.#metadata?.readMs ?? 0);
+    if (this.#metadata && ageMs >= 0 && ageMs < METADATA_MS) return this.#metadata.found;
     const { issuer, clientId, timeoutMs } = this.#config;
     const execute = [oidc.enableNonRepudiationChecks, ...(isLoopback(issuer) ? [oidc.allowInsecureRequests] : [])];
     const authentication = this.#secret === undefined ? oidc.None() : oidc.ClientSecretBasic(this.#secret);
     const timeout = timeoutMs / 1_000;
     try {
       const found = await oidc.discovery(new URL(issuer), clientId, undefined, authentication, { execute, timeout });
-      this.#metadata = { found, untilMs: this.#now() + METADATA_MS };
+      this.#metadata = { found, readMs: this.#now() };
       return found;
     } catch {
       return undefined;

@@ -2,6 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const LINK_MS = 10 * 60_000;
 const SESSION_MS = 12 * 3_600_000;
+/** Clocks are corrected by this much in ordinary service. */
+const STEP_BACK_MS = 60_000;
 const MAX_LINKS = 1_000;
 const MAX_SESSIONS = 10_000;
 
@@ -18,7 +20,8 @@ export type SignedIn = {
 
 export type CookieSession = SignedIn & { readonly csrf: string };
 
-type Kept<T> = { readonly value: T; readonly untilMs: number };
+/** `sinceMs`: when it was made. A clock that was set back before it makes it void, so that nothing lives longer than it may. */
+type Kept<T> = { readonly value: T; readonly sinceMs: number; readonly untilMs: number };
 
 /** One-time login links and cookie sessions, in memory: a restart signs everybody out. Only digests of secrets are kept. */
 export class SignIn {
@@ -34,7 +37,7 @@ export class SignIn {
   newLink(subject: string): string {
     this.#forget(this.#links, MAX_LINKS);
     const text = secret();
-    this.#links.set(keyOf(text), { value: subject, untilMs: this.#now() + LINK_MS });
+    this.#links.set(keyOf(text), { value: subject, ...this.#lasting(LINK_MS) });
     return text;
   }
 
@@ -42,7 +45,7 @@ export class SignIn {
   redeem(text: string): string | undefined {
     const link = this.#links.get(keyOf(text));
     this.#links.delete(keyOf(text));
-    if (!link || link.untilMs <= this.#now()) return undefined;
+    if (!link || !this.#holds(link)) return undefined;
     return this.open({ subject: link.value, method: 'link', provenMs: this.#now() });
   }
 
@@ -51,17 +54,27 @@ export class SignIn {
     this.#forget(this.#sessions, MAX_SESSIONS);
     const cookie = secret();
     const value = { ...person, csrf: randomBytes(24).toString('base64url') };
-    this.#sessions.set(keyOf(cookie), { value, untilMs: this.#now() + SESSION_MS });
+    this.#sessions.set(keyOf(cookie), { value, ...this.#lasting(SESSION_MS) });
     return cookie;
   }
 
   session(cookie: string): CookieSession | undefined {
     const kept = this.#sessions.get(keyOf(cookie));
-    return kept && kept.untilMs > this.#now() ? kept.value : undefined;
+    return kept && this.#holds(kept) ? kept.value : undefined;
   }
 
   close(cookie: string): void {
     this.#sessions.delete(keyOf(cookie));
+  }
+
+  #lasting(ms: number): { sinceMs: number; untilMs: number } {
+    const sinceMs = this.#now();
+    return { sinceMs, untilMs: sinceMs + ms };
+  }
+
+  #holds({ sinceMs, untilMs }: Kept<unknown>): boolean {
+    const nowMs = this.#now();
+    return nowMs < untilMs && nowMs >= sinceMs - STEP_BACK_MS;
   }
 
   #forget<T>(kept: Map<string, Kept<T>>, limit: number): void {

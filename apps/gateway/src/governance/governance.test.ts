@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { QueueSource } from '@countersign/policy';
+import { signApproverList } from '@countersign/protocol';
+import { SoftwarePasskey } from '@countersign/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
 
@@ -35,23 +37,64 @@ const KINDS: Readonly<Record<string, { rule: QueueSource; people: string[] }>> =
   lent: { rule: { approvers: ['sec'], approvals: 2, delegation: true }, people: ['cyd', 'rolf'] },
   glass: { rule: { approvers: ['sec'], breakGlass: { groups: ['leads'], reviewHours: 24 } }, people: ['cyd'] },
   due: { rule: { approvers: ['dev'], slaMinutes: 30 }, people: ['ann'] },
+  passkey: { rule: { approvers: ['dev'], passkey: true }, people: ['ann'] },
+  passkeys: {
+    rule: {
+      quorum: [
+        { group: 'dev', count: 1 },
+        { group: 'sec', count: 1 },
+      ],
+      passkey: true,
+    },
+    people: ['ann', 'cyd'],
+  },
 };
 const queues = Object.fromEntries(
   Object.entries(KINDS).map(([name, { rule }]) => [name, { ...rule, readers: ['readers', 'dev', 'sec', 'leads'] }]),
 );
 
 const plane = new ControlPlane();
-beforeAll(() => plane.start(TOKENS, { policy: { permissions: { queues }, ceilings: {}, security: {} } }), 60_000);
+const [RP, ORIGIN] = ['desk.example', 'https://desk.example'];
+const passkeys = new Map(TOKENS.map(({ name }) => [name, new SoftwarePasskey(RP, ORIGIN)]));
+beforeAll(async () => {
+  const policy = { permissions: { queues }, ceilings: {}, security: {} };
+  await plane.start(TOKENS, { policy, passkeys: { rpId: RP, origins: [ORIGIN] } });
+  const approvers = [...passkeys].map(([name, passkey]) => passkey.approver(name));
+  const signed = signApproverList(plane.root, { version: 1, rpId: RP, origins: [ORIGIN], approvers });
+  const body = { signed: Buffer.from(signed).toString('base64') };
+  await plane.request('PUT', '/v1/approver-list', { as: 'boss', body });
+}, 60_000);
 afterAll(() => plane.stop());
 
-type Call = { state: string; viewDigest: string; approval?: { answered: string[]; missing: object[]; dueMs?: number } };
+type Call = {
+  state: string;
+  viewDigest: string;
+  passkey: boolean;
+  approval?: { answered: string[]; missing: object[]; dueMs?: number };
+};
 const read = async (callId: string): Promise<Call> =>
   (await (await plane.request('GET', `/v1/calls/${callId}`, { as: 'boss' })).json()) as Call;
 
+/** The passkey's answer of a person, where the call's queue asks for one. */
+async function signedBy(callId: string, as: string): Promise<object> {
+  const asked = await plane.request('POST', `/v1/calls/${callId}/challenge`, { as });
+  const passkey = passkeys.get(as);
+  if (!asked.ok || !passkey) return {};
+  const { nonce, statement } = (await asked.json()) as { nonce: string; statement: string };
+  const made = passkey.assert(Buffer.from(nonce, 'base64url'), Buffer.from(statement, 'base64url'));
+  const text = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64url');
+  const assertion = {
+    ...{ nonce, statement, credentialId: text(made.credentialId), signature: text(made.signature) },
+    ...{ clientDataJSON: text(made.clientDataJson), authenticatorData: text(made.authenticatorData) },
+  };
+  return { assertion };
+}
+
 type Decision = { answer?: string; viewDigest?: string; reason?: string; breakGlass?: boolean };
 async function decide(callId: string, as: string, change: Decision = {}, headers: object = {}) {
-  const { viewDigest } = await read(callId);
-  const body = { answer: 'approve', viewDigest, ...change };
+  const { viewDigest, passkey } = await read(callId);
+  const signed = passkey && as !== '' && change.answer !== 'deny' ? await signedBy(callId, as) : {};
+  const body = { answer: 'approve', viewDigest, ...signed, ...change };
   const answer = await plane.request('POST', `/v1/calls/${callId}/decision`, {
     ...(as === '' ? {} : { as }),
     body,
@@ -214,6 +257,9 @@ describe('breaking glass', () => {
     expect((await decide(callId, '', { ...emergency, reason: 'x' }, headers)).detail).toMatch(/reason/);
     plane.aheadMs = 6 * 60_000;
     expect((await decide(callId, '', emergency, headers)).code).toMatch(/sign_in_again$/);
+    const later = await signedIn('lea');
+    plane.aheadMs = 6 * 60_000 - 61_000;
+    expect((await decide(callId, '', emergency, later)).status).toBe(401);
     plane.aheadMs = 0;
     expect((await decide(callId, '', emergency, await signedIn('rita'))).detail).toMatch(/made for himself/);
     expect((await decide(callId, '', emergency, await signedIn('ann'))).detail).toMatch(/may not break glass/);

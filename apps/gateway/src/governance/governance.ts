@@ -13,6 +13,7 @@ import {
 import { type CallRecord, ERROR_CODES, type ErrorCode, PasskeyAssertion } from '@countersign/protocol';
 import { z } from 'zod';
 import type { AdminChange } from '../access/admin-log.ts';
+import { isFresh } from '../access/fresh.ts';
 import { hasRole, type Principal, type Role } from '../access/principal.ts';
 import { readView } from '../calls/view.ts';
 import type { AuditLog } from '../record/audit-log.ts';
@@ -21,8 +22,6 @@ import type { Delegations } from './delegations.ts';
 import type { PasskeyApproval } from './passkey-approval.ts';
 
 const APPROVAL = 'approval';
-/** A person at a session proved himself within this time. */
-const FRESH_MS = 5 * 60_000;
 const DECIDERS: readonly Role[] = ['approver', 'operator', 'admin'];
 const MINUTE_MS = 60_000;
 /** Shortest reason of an emergency, characters. */
@@ -204,7 +203,7 @@ export class Governance {
       return forbidden('breaking glass needs a reason that a reviewer understands');
     if (by.provenMs === undefined)
       return forbidden('breaking glass needs a person who signed in; a token is not enough');
-    if (this.#options.now() - by.provenMs > FRESH_MS)
+    if (!isFresh(by.provenMs, this.#options.now()))
       return err({ code: ERROR_CODES.signInAgain, message: 'breaking glass needs a fresh sign-in' });
     if (await this.reviews.isOverdue(call.queue))
       return forbidden('an emergency approval of this queue has not been reviewed in time; have it reviewed first');

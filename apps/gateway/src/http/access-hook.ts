@@ -2,6 +2,7 @@ import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol';
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import type { Authenticator } from '../access/authenticator.ts';
+import { isFresh } from '../access/fresh.ts';
 import { hasRole, type Principal, type Role, type Scope } from '../access/principal.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -26,9 +27,6 @@ declare module 'fastify' {
     principal: Principal | null;
   }
 }
-
-/** A sensitive act needs a sign-in not older than this. */
-export const FRESH_MS = 5 * 60_000;
 
 /** Rules that routes share. */
 export const ACCESS = {
@@ -67,7 +65,7 @@ function refusalOf(
   if (rule.person && !isPerson) return forbidden('this needs a person who signed in; a token is not enough');
   if (!rule.sensitive && !rule.person) return undefined;
   if (!isPerson) return principal.scopes.includes('admin') ? undefined : forbidden('the token lacks the scope `admin`');
-  if (nowMs - (principal.provenMs ?? 0) <= FRESH_MS) return undefined;
+  if (isFresh(principal.provenMs ?? 0, nowMs)) return undefined;
   return { code: ERROR_CODES.signInAgain, message: 'this needs a fresh sign-in; sign in again and repeat it' };
 }
 

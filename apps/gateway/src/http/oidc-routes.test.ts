@@ -176,16 +176,26 @@ describe('with a provider that misbehaves', () => {
     expect(await attempt('none')).toMatchObject({ status: 302, hasSession: true });
   });
 
-  test.each<Fault>(['nonce', 'expired', 'signature', 'audience', 'issuer', 'unsigned', 'stale', 'no_auth_time'])(
-    'an answer with a wrong %s signs nobody in',
-    async (fault) => {
-      expect(await attempt(fault)).toMatchObject({ status: 401, hasSession: false });
-    },
-  );
+  test.each<Fault>([
+    'nonce',
+    'expired',
+    'signature',
+    'audience',
+    'issuer',
+    'unsigned',
+    'stale',
+    'no_auth_time',
+    'symmetric',
+    'party',
+  ])('an answer with a wrong %s signs nobody in', async (fault) => {
+    expect(await attempt(fault)).toMatchObject({ status: 401, hasSession: false });
+  });
 
   test('a changed state, a foreign browser, a replayed answer and another issuer sign nobody in', async () => {
     expect((await attempt('none', (query) => query.set('state', 'other'))).status).toBe(401);
     expect((await attempt('none', (query) => query.set('iss', 'https://other.example'))).status).toBe(401);
+    // A provider that says it names itself must do so, or another one's answer could be mixed in.
+    expect((await attempt('none', (query) => query.delete('iss'))).status).toBe(401);
     const { query } = await attempt('none');
     expect((await new Browser().open(`${plane.address}/v1/oidc/callback?${query}`)).status).toBe(401);
     const victim = new Browser();
@@ -193,6 +203,38 @@ describe('with a provider that misbehaves', () => {
     const begun = await attacker.open(`${plane.address}/v1/oidc/login`);
     const answer = provider.answer(new URL(begun.headers.get('location') ?? ''));
     expect((await victim.open(`${plane.address}/v1/oidc/callback?${answer}`)).status).toBe(401);
+  });
+
+  test('after a new key of the provider one sign-in is refused at most', async () => {
+    expect((await attempt('none')).status).toBe(302);
+    plane.aheadMs = 11_000;
+    await attempt('rotated');
+    expect(await attempt('rotated')).toMatchObject({ status: 302, hasSession: true });
+    await attempt('none');
+    plane.aheadMs = 22_000;
+    await attempt('none');
+    expect((await attempt('none')).status).toBe(302);
+    plane.aheadMs = 0;
+  });
+
+  test('a session that somebody planted in the browser does not become the session of who signs in', async () => {
+    const browser = new Browser();
+    browser.cookies.set('countersign_session', 'planted');
+    expect(await attempt('none', undefined, browser)).toMatchObject({ status: 302 });
+    expect(browser.cookies.get('countersign_session')).not.toBe('planted');
+    const headers = { cookie: 'countersign_session=planted' };
+    expect((await plane.request('GET', '/v1/me', { headers })).status).toBe(401);
+  });
+
+  test('a reference in place of too many groups signs nobody in, and takes no role away', async () => {
+    await attempt('none');
+    provider.claims = { groups: undefined, _claim_names: { groups: 'src1' }, _claim_sources: { src1: {} } };
+    expect(await attempt('none')).toMatchObject({ status: 401, hasSession: false });
+    provider.claims = {};
+    const { people } = (await (await plane.request('GET', '/v1/people', { as: 'boss' })).json()) as {
+      people: { subject: string; groups: string[] }[];
+    };
+    expect(people.find(({ subject }) => subject === 'ann')?.groups).toEqual(['red']);
   });
 
   test('claims that are no names or no groups sign nobody in', async () => {

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 
-/** What the provider does wrong; `slow` never answers the token request. */
+/** What the provider does wrong; `slow` never answers the token request, `rotated` signs with a new key of its key set. */
 export type Fault =
   | 'none'
   | 'nonce'
@@ -13,6 +13,9 @@ export type Fault =
   | 'unsigned'
   | 'stale'
   | 'no_auth_time'
+  | 'symmetric'
+  | 'party'
+  | 'rotated'
   | 'slow';
 
 /** A local OpenID provider that speaks the real protocol and lies as it is told. */
@@ -68,28 +71,34 @@ export class HostileProvider {
   }
 
   private async keySet(): Promise<object> {
-    const { publicKey } = await this.keys;
-    return { keys: [{ ...(await exportJWK(publicKey)), kid: 'one', alg: 'RS256', use: 'sig' }] };
+    const rotated = this.fault === 'rotated';
+    const { publicKey } = await (rotated ? this.others : this.keys);
+    return { keys: [{ ...(await exportJWK(publicKey)), kid: rotated ? 'two' : 'one', alg: 'RS256', use: 'sig' }] };
   }
 
   private async tokens(): Promise<object> {
     const { fault } = this;
     const now = Math.floor(Date.now() / 1_000);
-    const { privateKey } = fault === 'signature' ? await this.others : await this.keys;
+    const { privateKey } = fault === 'signature' || fault === 'rotated' ? await this.others : await this.keys;
     const claims = {
       sub: 'ann',
       groups: ['red'],
       nonce: fault === 'nonce' ? 'another' : this.nonce,
       ...(fault === 'no_auth_time' ? {} : { auth_time: fault === 'stale' ? now - 86_400 : now }),
+      ...(fault === 'party' ? { azp: 'other' } : {}),
       ...this.claims,
     };
     const token = new SignJWT(claims)
-      .setProtectedHeader({ alg: 'RS256', kid: 'one' })
+      .setProtectedHeader({ alg: fault === 'symmetric' ? 'HS256' : 'RS256', kid: fault === 'rotated' ? 'two' : 'one' })
       .setIssuer(fault === 'issuer' ? 'https://other.example' : this.issuer)
-      .setAudience(fault === 'audience' ? 'another-client' : 'countersign')
+      .setAudience(
+        fault === 'audience' ? 'another-client' : fault === 'party' ? ['countersign', 'other'] : 'countersign',
+      )
       .setIssuedAt(fault === 'expired' ? now - 7_200 : now)
       .setExpirationTime(fault === 'expired' ? now - 3_600 : now + 300);
-    const signed = await token.sign(privateKey);
+    // A verifier that lets the header choose would take the client's own name for a key.
+    const shared = new TextEncoder().encode('countersign'.padEnd(32, '.'));
+    const signed = await token.sign(fault === 'symmetric' ? shared : privateKey);
     const id_token =
       fault === 'unsigned' ? `${btoa('{"alg":"none"}').replaceAll('=', '')}.${signed.split('.')[1]}.` : signed;
     return { access_token: 'access', token_type: 'Bearer', expires_in: 60, id_token };

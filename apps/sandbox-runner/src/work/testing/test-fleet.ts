@@ -79,7 +79,10 @@ function brokerUsers(keys: Keys): string {
       ],
     },
     subscribe: {
-      allow: [subjects.inspect(HOST), subjects.control(HOST), subjects.beat(), prefix('host', HOST)],
+      allow: [
+        ...[subjects.inspect(HOST), subjects.control(HOST), subjects.beat(), subjects.roster(), subjects.approvers()],
+        prefix('host', HOST),
+      ],
     },
     allow_responses: { max: 1, expires: '60s' },
   };
