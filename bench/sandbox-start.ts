@@ -49,7 +49,15 @@ const armOf = (name: string, child: ChildProcess): Arm => ({
 
 const tools = sandboxedTools({ runAs, installation: INSTALLATION });
 const limits = {
-  ...{ callId: 'call_bench', project, profile: 'workspace-write', denyRead: [], denyWrite: [], timeoutMs: 20_000 },
+  ...{
+    callId: 'call_bench',
+    sessionId: 'ses_bench',
+    project,
+    profile: 'workspace-write',
+    denyRead: [],
+    denyWrite: [],
+    timeoutMs: 20_000,
+  },
   signal: new AbortController().signal,
 };
 

@@ -24,6 +24,8 @@ export const runnerConfigSchema = commonConfigSchema.extend({
     .default([]),
   /** Where `web_search` asks; absent answers that there is no provider. */
   search: searchProviderSchema.optional(),
+  /** Program of the Chromium that `browser` uses; absent takes one of the usual places. */
+  browser: absolutePath.optional(),
   /** Orders that need passkeys on this host; absent file: none. */
   pinsFile: absolutePath.default('/etc/countersign/pins.json'),
   maxRunning: z.int().min(1).max(64),

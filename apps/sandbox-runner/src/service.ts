@@ -136,7 +136,7 @@ function listenToAll(
   parts: Parts,
   { beats, witness, approvers, runner, outbox, processes }: ReturnType<typeof buildParts>,
 ): void {
-  const { config, connection, logger, roster } = parts;
+  const { config, connection, logger, roster, tools } = parts;
   const { host, masks, maxBackground } = config;
   const { orders } = runner;
   const freeze = (epoch: bigint, scopes: readonly string[]) => beats.hold(epoch, scopes);
@@ -146,7 +146,10 @@ function listenToAll(
     stop: (orderId, callId, reason) => orders.stop(orderId, callId, reason),
     revoke: (orderId, callId, reason) => orders.revoke(orderId, callId, reason),
     background: (orderId, callId) => orders.sendToBackground(orderId, callId, maxBackground),
-    endSession: (sessionId, reason, all) => orders.endSession(sessionId, reason, all),
+    endSession: (sessionId, reason, all) => {
+      orders.endSession(sessionId, reason, all);
+      if (all) tools.endSession(sessionId).catch((error) => logger.warn({ err: error }, 'session is not ended'));
+    },
     recorded: (orderId, state) => outbox.acknowledge(orderId, state),
     freeze,
   });

@@ -41,6 +41,20 @@ const schemas = {
     max_lines: z.int().min(1).max(2_000).optional(),
   }),
   web_fetch: z.strictObject({ url: address, timeout_ms: z.int().min(1).max(60_000).optional() }),
+  browser: z
+    .strictObject({
+      action: z.enum(['open', 'click', 'type', 'read', 'screenshot']),
+      /** Where to go; for the others the page that is open. */
+      url: address.regex(/^https?:\/\//i),
+      /** Playwright's selector: CSS, `text=…`, `role=button[name="…"]`. */
+      selector: z.string().min(1).max(1_000).optional(),
+      text: z.string().max(65_536).optional(),
+      /** Press Enter after typing. */
+      submit: z.boolean().optional(),
+      timeout_ms: z.int().min(1).max(60_000).optional(),
+    })
+    .refine(({ action, selector }) => selector !== undefined || (action !== 'click' && action !== 'type'))
+    .refine(({ action, text }) => action !== 'type' || text !== undefined),
   web_search: z.strictObject({
     query: z.string().min(1).max(1_000),
     max_results: z.int().min(1).max(20).optional(),

@@ -12,6 +12,7 @@ const MAIN: Readonly<Record<string, readonly [string, ReadableArguments['label']
   edit: ['path', 'call.path'],
   delete: ['path', 'call.path'],
   web_fetch: ['url', 'call.url'],
+  browser: ['url', 'call.url'],
 };
 
 const asText = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value, undefined, 2));

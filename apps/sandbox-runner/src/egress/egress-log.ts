@@ -15,8 +15,8 @@ const MAX_HOST_CHARS = 253;
 
 /** Hops of one run, in order; the newest are only counted when there are too many. */
 export class EgressLog {
-  readonly #lines: string[] = [];
-  readonly #refusals: string[] = [];
+  #lines: string[] = [];
+  #refusals: string[] = [];
   #left = 0;
 
   add({ via, host, port, address, refused }: Hop): void {
@@ -28,6 +28,13 @@ export class EgressLog {
     const outcome = refused === undefined ? `allowed, connected to ${address ?? 'nothing'}` : `refused: ${refused}`;
     this.#lines.push(`${via} ${target} ${outcome}`);
     if (refused !== undefined) this.#refusals.push(`network: ${target} ${refused}`);
+  }
+
+  /** Begins anew. */
+  clear(): void {
+    this.#lines = [];
+    this.#refusals = [];
+    this.#left = 0;
   }
 
   /** A line for each hop. */

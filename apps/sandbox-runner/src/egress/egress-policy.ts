@@ -22,15 +22,20 @@ const bare = (host: string): string => host.replace(/^\[|\]$/g, '');
 
 /** Decides about each connection of a run. */
 export class EgressPolicy {
-  readonly #patterns: readonly HostPattern[];
-  readonly #blockPrivate: boolean;
+  #patterns: readonly HostPattern[] = [];
+  #blockPrivate = true;
   readonly #resolve: ResolveHost;
 
-  constructor({ hosts, blockPrivateNetwork }: EgressRules, resolve: ResolveHost) {
+  constructor(rules: EgressRules, resolve: ResolveHost) {
+    this.#resolve = resolve;
+    this.use(rules);
+  }
+
+  /** Judges by these rules from now on. */
+  use({ hosts, blockPrivateNetwork }: EgressRules): void {
     const patterns = hosts.filter((source) => !hasPath(source)).map(compileHostPattern);
     this.#patterns = patterns.filter((pattern) => pattern !== undefined);
     this.#blockPrivate = blockPrivateNetwork;
-    this.#resolve = resolve;
   }
 
   /**

@@ -78,7 +78,19 @@ export class EgressProxy {
     } else this.#http.emit('connection', socket);
   }
 
-  /** Ends every connection. */
+  /** Lets connections through by these rules from now on, and begins the log anew. */
+  open(rules: EgressRules): void {
+    this.log.clear();
+    this.#policy.use(rules);
+  }
+
+  /** Ends every connection and refuses all until `open`. */
+  shut(): void {
+    this.#policy.use({ hosts: [], blockPrivateNetwork: true });
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  /** Ends for good. */
   close(): void {
     this.#server?.close();
     for (const socket of this.#open) socket.destroy();

@@ -2,6 +2,7 @@ import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { err, ok, passEachStep, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
+import { BrowserPool, sweepScratch } from '../browser/browser-pool.ts';
 import { ChangeStore } from '../changes/change-store.ts';
 import { recoverChanges } from '../changes/recover-changes.ts';
 import { readPolicyFiles } from '../policy-files/read-policy-files.ts';
@@ -68,7 +69,7 @@ async function isRealPath(project: string): Promise<boolean> {
 type PathlessTool = 'bash' | 'background' | 'process' | WebCall['tool'];
 
 const namesPath = (call: ToolCall): call is Exclude<ToolCall, { tool: PathlessTool }> =>
-  !['bash', 'background', 'process', 'web_fetch', 'web_search'].includes(call.tool);
+  !['bash', 'background', 'process', 'web_fetch', 'web_search', 'browser'].includes(call.tool);
 
 const movedProject = (project: string) => ({
   code: ERROR_CODES.badRoot,
@@ -77,6 +78,21 @@ const movedProject = (project: string) => ({
 
 async function policyFilesOf(project: string, home: string): Promise<LauncherWork['policyFiles'][1]> {
   return (await isRealPath(project)) ? ok(await readPolicyFiles(project, home)) : err(movedProject(project));
+}
+
+/** What reads the web, and the browsers that live as long as their sessions. */
+function webWork(browsers: BrowserPool): Pick<Handlers, 'web' | 'endSession'> {
+  return {
+    web: ({ call, limits, search, browser }, signal) => {
+      if (call.tool !== 'browser') return webTool({ call, limits, provider: search, signal });
+      const { sessionId, timeoutMs, hosts = [], blockPrivateNetwork = false } = limits;
+      return browsers.act({ args: call.args, sessionId, hosts, blockPrivateNetwork, timeoutMs, signal }, browser);
+    },
+    endSession: async ({ sessionId }) => {
+      await browsers.end(sessionId);
+      return undefined;
+    },
+  };
 }
 
 /** What the launcher can do, as the account of this process. */
@@ -124,7 +140,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
         const where = { scope: scope(project, denyRead), installation, environment };
         return searchTool({ ...where, args, timeoutMs: Math.min(timeoutMs, MAX_SEARCH_MS), signal });
       }),
-    web: ({ call, limits, provider }, signal) => webTool({ call, limits, provider, signal }),
+    ...webWork(new BrowserPool({ installation, environment })),
     change: ({ call, limits: { project, profile, denyRead, denyWrite, callId, expected } }, signal) =>
       onGround(project, async () => {
         if (!(await isRealPath(project))) return err(movedProject(project));
@@ -161,6 +177,7 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       if (report.ok && sweep) {
         sweepPipes(path.join(state, 'spool'));
         await sweepGuards(state);
+        sweepScratch(home);
       }
       return { backends: report.ok ? [BACKEND] : [], reason: report.reason };
     },

@@ -42,9 +42,14 @@ export type LauncherWork = {
   readonly read: [Args<'read'>, Result<Uint8Array, ToolError>];
   readonly search: [Args<'search'>, Result<SearchAnswer, ToolError>];
   readonly web: [
-    Limited<{ readonly call: WebCall; readonly provider: SearchProvider | undefined }>,
+    Limited<{
+      readonly call: WebCall;
+      readonly search: SearchProvider | undefined;
+      readonly browser: string | undefined;
+    }>,
     Result<WebAnswer, ToolError>,
   ];
+  readonly endSession: [{ readonly sessionId: string }, undefined];
   readonly change: [Limited<{ readonly call: ChangeCall }>, Result<ChangeAnswer, ToolError>];
   readonly recover: [Readonly<Record<string, never>>, readonly FileChange[]];
   readonly inspect: [{ readonly call: ToolCall; readonly where: InspectWhere }, Result<Inspection, ToolError>];

@@ -63,6 +63,7 @@ afterAll(async () => {
 
 const limits = (change: Partial<ToolLimits> = {}): ToolLimits => ({
   callId: 'call_1',
+  sessionId: 'ses_1',
   project,
   profile: 'workspace-write',
   denyRead: [],

@@ -20,6 +20,8 @@ export type SandboxedToolsOptions = {
   readonly accept?: readonly string[];
   /** Where `web_search` asks. */
   readonly search?: SearchProvider | undefined;
+  /** Program of the Chromium that `browser` uses; the usual places are searched when absent. */
+  readonly browser?: string | undefined;
   /** Limits of each process that a command starts. */
   readonly limits?: CommandLimits;
 };
@@ -183,7 +185,13 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
     },
     read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits),
     search: (args, limits) => ask('search', { args, limits: sent(limits) }, limits),
-    web: (call, limits) => ask('web', { call, limits: sent(limits), provider: options.search }, limits),
+    web: (call, limits) => {
+      const { search, browser } = options;
+      return ask('web', { call, limits: sent(limits), search, browser }, limits);
+    },
+    endSession: async (sessionId) => {
+      if (launcher?.child.connected) await ask('endSession', { sessionId });
+    },
     change: (call, limits) => ask('change', { call, limits: sent(limits) }, limits),
     recoverChanges: () => ask('recover', {}),
     inspect: (call, where) => ask('inspect', { call, where }),

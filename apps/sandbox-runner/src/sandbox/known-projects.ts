@@ -40,7 +40,7 @@ function targetOf(link: string): string {
 export function otherProjects(state: string, project: string, roots: readonly string[]): readonly string[] {
   const folder = path.join(state, FOLDER);
   const found: string[] = [];
-  for (const name of readdirSync(folder)) {
+  for (const name of linkStatOf(folder) ? readdirSync(folder) : []) {
     const other = targetOf(path.join(folder, name));
     if (other === '' || other === project || !roots.some((root) => other !== root && isInside(other, root))) continue;
     if (isProject(other)) found.push(other);

@@ -52,6 +52,10 @@ export type SandboxRequest = {
   readonly passed?: Readonly<Record<string, string>>;
   /** Only a named minimum of the host can be read. */
   readonly hardened?: boolean;
+  /** Further paths that can be read in hardened mode. */
+  readonly visible?: readonly string[];
+  /** The project is a folder of ours that goes with the run; nothing is remembered of it. */
+  readonly scratch?: boolean;
   /** AF_UNIX sockets work inside, and every socket file of the host is masked. */
   readonly unixSockets?: 'mask';
   readonly privateTemp?: boolean;
@@ -118,7 +122,9 @@ async function hostFacts(request: SandboxRequest, places: Places, profile: Profi
     maskedSockets: isMasked ? await socketMasks(['/run', places.temp, places.cache, places.project]) : [],
     overlays: accountFiles(places.state, places.home),
     privateTemp: privateTemp && profile !== 'full-access',
-    ...(hardened ? { visible: await visiblePaths(await worktreeFolders(places.project)) } : {}),
+    ...(hardened
+      ? { visible: [...(await visiblePaths(await worktreeFolders(places.project))), ...(request.visible ?? [])] }
+      : {}),
     ...(privateCache ? { privateCache: await privateCacheOf(places.state, places.project) } : {}),
     ...(profile === 'networked' ? { bridge: { node: realpathSync(process.execPath), script: BRIDGE_SCRIPT } } : {}),
   };
@@ -172,7 +178,7 @@ export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> 
   const bubblewrap = await probeBubblewrap();
   const places = await findPlaces({ ...request, profile });
   const { emptyFile, spool } = stateFiles(places.state);
-  rememberProject(places.state, places.project);
+  if (!request.scratch) rememberProject(places.state, places.project);
   const { scan, write, held } = await protection(request, places, profile);
   try {
     const { canDisableUserns, architecture } = bubblewrap;

@@ -75,6 +75,7 @@ async function runCanaries(options: SelfTestOptions, folder: string): Promise<Ba
       command: ['/bin/sh', '-c', script(), 'sh', ...values],
       project: folder,
       profile: 'workspace-write',
+      scratch: true,
       masks: [],
       environment: { ...options.environment, COUNTERSIGN_CANARY: 'x' },
       timeoutMs: TIMEOUT_MS,

@@ -1,7 +1,7 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, readFileSync } from 'node:fs';
 import { Server, type Socket } from 'node:net';
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
 import { BRIDGE_FD, type CommandLimits, HOLD_FD, limitedCommand } from '@countersign/sandbox';
@@ -24,6 +24,9 @@ export type RunningSandbox = {
   readonly stop: (reason: StopReason) => void;
   /** Ends the whole tree at once. */
   readonly kill: () => void;
+  /** With `pipe` in `stdio`. */
+  readonly stdin: Writable | null;
+  readonly stdout: Readable | null;
 };
 
 const GRACE_MS = 500;
@@ -96,7 +99,11 @@ function endingOf({ status, stopped, released }: Seen, signal: NodeJS.Signals | 
 export type SpawnRequest = {
   readonly command: readonly string[];
   /** Descriptors stay the caller's. */
-  readonly stdio: readonly ['inherit' | 'ignore', 'inherit' | 'ignore' | number, 'inherit' | 'ignore' | number];
+  readonly stdio: readonly [
+    'inherit' | 'ignore' | 'pipe',
+    'inherit' | 'ignore' | 'pipe' | number,
+    'inherit' | 'ignore' | number,
+  ];
   /** Needed by the profile `networked`; the caller closes it. */
   readonly egress?: EgressProxy;
   readonly resources?: CommandLimits | undefined;
@@ -162,5 +169,5 @@ export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest)
     if (childPid !== undefined) for (const pid of childrenOf(childPid)) terminate(pid);
     void Promise.race([ended, sleep(GRACE_MS)]).then(kill);
   };
-  return { ended, stop, kill };
+  return { ended, stop, kill, stdin: child.stdin, stdout: child.stdout };
 }

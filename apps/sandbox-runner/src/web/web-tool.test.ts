@@ -5,7 +5,7 @@ import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ToolsUnderTest } from '../launcher/testing/tools-under-test.ts';
-import type { WebCall } from '../work/host-tools.ts';
+import type { CallOf } from '../work/host-tools.ts';
 import { webTool } from './web-tool.ts';
 
 const seen: IncomingMessage[] = [];
@@ -87,7 +87,10 @@ const provider = () => ({
   fields: search,
 });
 
-function web(call: WebCall, change: { hosts?: string[]; blockPrivateNetwork?: boolean; timeoutMs?: number } = {}) {
+function web(
+  call: CallOf<'web_fetch' | 'web_search'>,
+  change: { hosts?: string[]; blockPrivateNetwork?: boolean; timeoutMs?: number } = {},
+) {
   const limits = { ...host.limits('/nowhere', change), passed: {} };
   return webTool({ call, limits, provider: provider(), signal: new AbortController().signal });
 }

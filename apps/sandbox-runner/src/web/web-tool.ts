@@ -7,7 +7,7 @@ import { webFetch } from './web-fetch.ts';
 import { webSearch } from './web-search.ts';
 
 type WebWork = {
-  readonly call: WebCall;
+  readonly call: Exclude<WebCall, { tool: 'browser' }>;
   readonly limits: SentLimits;
   readonly provider: SearchProvider | undefined;
   readonly signal: AbortSignal;

@@ -39,6 +39,7 @@ export function limitsOf(verified: VerifiedOrder, masks: readonly string[], sign
   const expected = expectedOf(verified);
   return {
     callId: order.callId,
+    sessionId: order.sessionId,
     project: order.project,
     profile: order.profile,
     denyRead: [...masks, ...(order.obligations?.denyRead ?? [])],
@@ -105,7 +106,8 @@ async function answerOf(
       return answer.ok ? ok(contentEnd(new TextEncoder().encode(answer.value.content), answer.value.note)) : answer;
     }
     case 'web_fetch':
-    case 'web_search': {
+    case 'web_search':
+    case 'browser': {
       const answer = await tools.web(call, limits);
       return answer.ok ? ok(webEnd(answer.value)) : answer;
     }

@@ -18,7 +18,7 @@ export type CommandArguments = Pick<CallOf<'bash'>['args'], 'command' | 'cwd'>;
 export type ChangeCall = CallOf<'write' | 'edit' | 'delete' | 'rollback'>;
 
 /** A call that reads the web. */
-export type WebCall = CallOf<'web_fetch' | 'web_search'>;
+export type WebCall = CallOf<'web_fetch' | 'web_search' | 'browser'>;
 
 /** A failure that the agent may read; `code` is one of ERROR_CODES. */
 export type ToolError = { readonly code: string; readonly message: string };
@@ -26,6 +26,7 @@ export type ToolError = { readonly code: string; readonly message: string };
 /** Bounds of one run. */
 export type ToolLimits = {
   readonly callId: string;
+  readonly sessionId: string;
   readonly project: string;
   readonly profile: string;
   /** Path rules and the runner's own masks. */
@@ -89,7 +90,8 @@ export type SearchAnswer = { readonly content: string; readonly note: string };
 
 /** Text from the web, marked as somebody else's, and what the reader must know of it. */
 export type WebAnswer = {
-  readonly content: string;
+  /** Bytes are a picture. */
+  readonly content: string | Uint8Array;
   readonly note: string;
   /** A line for each hop. */
   readonly egress: readonly string[];
@@ -122,6 +124,8 @@ export type HostTools = {
   readonly search: (args: CallOf<'search'>['args'], limits: ToolLimits) => Promise<Result<SearchAnswer, ToolError>>;
   /** Reads the web as the run account; every hop is judged again. */
   readonly web: (call: WebCall, limits: ToolLimits) => Promise<Result<WebAnswer, ToolError>>;
+  /** Ends what the tools keep for a session. */
+  readonly endSession: (sessionId: string) => Promise<void>;
   readonly change: (call: ChangeCall, limits: ToolLimits) => Promise<Result<ChangeAnswer, ToolError>>;
   /** Settles the file changes that an ended process left in the middle; returns those that took place. */
   readonly recoverChanges: () => Promise<readonly FileChange[]>;

@@ -45,7 +45,7 @@ export function contentEnd(content: Uint8Array, note = ''): RunEnd {
 
 /** The end of a call that read the web. */
 export const webEnd = ({ content, note, egress }: WebAnswer): RunEnd => ({
-  ...contentEnd(new TextEncoder().encode(content), note),
+  ...contentEnd(typeof content === 'string' ? new TextEncoder().encode(content) : content, note),
   egress: egress.map(bounded),
 });
 

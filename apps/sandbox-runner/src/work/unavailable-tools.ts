@@ -10,6 +10,7 @@ export function unavailableTools(code: string): HostTools {
     search: async () => err(error),
     change: async () => err(error),
     web: async () => err(error),
+    endSession: async () => undefined,
     recoverChanges: async () => [],
     inspect: async () => err(error),
     facts: async () => err(error),

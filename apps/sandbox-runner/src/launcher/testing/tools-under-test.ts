@@ -51,6 +51,7 @@ export class ToolsUnderTest {
   limits(project: string, change: Partial<ToolLimits> = {}): ToolLimits {
     return {
       callId: 'call_1',
+      sessionId: 'ses_1',
       project,
       profile: 'workspace-write',
       denyRead: [],

@@ -61,6 +61,7 @@ export const shellTools: HostTools = {
   },
   search: async () => err(failed('no search')),
   web: async () => err(failed('no web')),
+  endSession: async () => undefined,
   change: async (call) => {
     if (call.tool !== 'write') return err(failed('only `write`'));
     const { path, content } = call.args;
