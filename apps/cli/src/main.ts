@@ -8,6 +8,7 @@ import { addChangesCommand } from './commands/changes.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
 import { addFreezeCommand } from './commands/freeze.ts';
+import { addDelegationsCommand, addReviewsCommand } from './commands/governance.ts';
 import { addGrantsCommand } from './commands/grants.ts';
 import { addGuardianCommand } from './commands/guardian.ts';
 import { addKeysCommand } from './commands/keys.ts';
@@ -50,6 +51,8 @@ function program(): Command {
     addTokensCommand,
     addEnrollCommands,
     addApproversCommand,
+    addDelegationsCommand,
+    addReviewsCommand,
     addKeysCommand,
     addNotificationsCommand,
     addPolicyCommand,

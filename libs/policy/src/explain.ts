@@ -1,5 +1,6 @@
 import { decide } from './decide.ts';
 import { describeQueue } from './governance/describe-queue.ts';
+import { queueOf } from './governance/explain-answer.ts';
 import type { Call, Decision, Facts, PolicySet } from './types.ts';
 
 export interface Explanation {
@@ -19,13 +20,10 @@ const ROWS: Readonly<Record<string, string>> = {
   yolo: 'read allow, write allow, execute allow, network allow',
 };
 
-const DEFAULT_QUEUE = 'default';
-
-function governanceOf(set: PolicySet, { effect, review }: Decision): string[] {
-  if (effect !== 'ask') return [];
-  const name = review?.queue ?? DEFAULT_QUEUE;
-  const queue = set.queues !== undefined && Object.hasOwn(set.queues, name) ? set.queues[name] : undefined;
-  return describeQueue(name, queue, review?.approvals);
+function governanceOf(set: PolicySet, decision: Decision): string[] {
+  if (decision.effect !== 'ask') return [];
+  const { name, queue } = queueOf(set, decision);
+  return describeQueue(name, queue, decision.review?.approvals);
 }
 
 /** A decision with everything that went into it. */

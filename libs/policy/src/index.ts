@@ -4,6 +4,7 @@ export { decide } from './decide.ts';
 export { type Explanation, explain } from './explain.ts';
 export { DEFAULT_SECURITY, defaultFacts, factsOf, type SessionFacts } from './facts.ts';
 export { describeQueue } from './governance/describe-queue.ts';
+export { explainAnswer, type WouldApprove } from './governance/explain-answer.ts';
 export {
   type AnswerRefusal,
   type ApprovalFacts,

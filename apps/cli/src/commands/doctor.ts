@@ -4,6 +4,12 @@ import { EXIT, print } from '../output.ts';
 
 type Finding = { readonly check: string; readonly ok: boolean; readonly detail: string };
 
+/** What the host's own pins demand, as its heartbeat says. */
+function pinsText(classes: unknown): string {
+  if (typeof classes !== 'number' || classes < 0) return 'no pins: nothing there needs a passkey';
+  return classes === 1 ? '1 pinned class of orders' : `${classes} pinned classes of orders`;
+}
+
 async function findings(command: Command): Promise<Finding[]> {
   const gateway = localGateway(command, 'local-operator');
   if (!(await gateway.isReady())) {
@@ -12,10 +18,10 @@ async function findings(command: Command): Promise<Finding[]> {
   const hosts = accepted(await gateway.hosts());
   return [
     { check: 'gateway', ok: true, detail: 'ready' },
-    ...hosts.map(({ host, id, ready, reason }) => ({
+    ...hosts.map(({ host, id, ready, reason, pinnedClasses }) => ({
       check: `host ${host ?? id}`,
       ok: ready === true,
-      detail: ready ? 'ready' : (reason ?? 'no heartbeat'),
+      detail: ready ? `ready, ${pinsText(pinnedClasses)}` : (reason ?? 'no heartbeat'),
     })),
   ];
 }

@@ -1,4 +1,12 @@
-import { type Call, explain, factsOf, runCases } from '@countersign/policy';
+import {
+  type Call,
+  type Decision,
+  explain,
+  explainAnswer,
+  factsOf,
+  type PolicySet,
+  runCases,
+} from '@countersign/policy';
 import type { Command } from 'commander';
 import { EXIT, print, RefusedError } from '../output.ts';
 import { addImportCommand } from './policy-import.ts';
@@ -29,6 +37,10 @@ type ExplainOptions = {
   value?: string;
   project?: string;
   cwd?: string;
+  person?: string;
+  group: string[];
+  requester: string;
+  waited: string;
 };
 
 const ARGUMENT: Readonly<Record<string, string>> = {
@@ -52,6 +64,14 @@ function callOf({ call, tool, value }: ExplainOptions): Call {
   }
 }
 
+/** Whether the named person could approve; nothing when none is named. */
+function answerLines(set: PolicySet, decision: Decision, options: ExplainOptions): string[] {
+  const { person, group: groups, requester, waited } = options;
+  if (person === undefined) return [];
+  const would = { person, groups, requester, waitedMinutes: Number(waited), nowMs: Date.now() };
+  return [explainAnswer(set, decision, would)].filter((line) => line !== '');
+}
+
 function addExplain(policy: Command): void {
   policy
     .command('explain')
@@ -62,6 +82,10 @@ function addExplain(policy: Command): void {
     .option('--value <text>', 'its command, path or address')
     .option('--project <folder>', 'the project folder of the session')
     .option('--cwd <folder>', 'the working folder of the session')
+    .option('--person <name>', 'say whether this person could approve now, and why not')
+    .option('--group <names...>', 'groups of that person', [])
+    .option('--requester <name>', 'the person for whom the agent acts', 'requester')
+    .option('--waited <minutes>', 'how long the call has waited', '0')
     .action((options: ExplainOptions, command: Command) => {
       const { set, security, approvalMode } = readPolicySet(options.policy);
       const { project, cwd } = options;
@@ -69,17 +93,19 @@ function addExplain(policy: Command): void {
       const stated = { session, security, ...(approvalMode === undefined ? {} : { approvalMode }) };
       const found = explain(set, callOf(options), factsOf(stated));
       const { decision } = found;
+      const answer = answerLines(set, decision, options);
       const lines = [
         `${decision.effect}`,
         ...decision.reasons.map((reason) => `  because ${reason}`),
         ...decision.decidingRules.map((rule) => `  deciding rule ${rule}`),
         ...(decision.review === undefined ? [] : [`  review ${JSON.stringify(decision.review)}`]),
         ...found.governance.map((rule) => `  ${rule}`),
+        ...answer.map((line) => `  ${line}`),
         `mode ${found.mode}: ${found.tableRow}`,
         ...found.layers.map(({ layer, rules }) => `layer ${layer}: ${rules.length} rules`),
         ...found.ignoredWidenings.map((what) => `ignored ${what}`),
       ];
-      print(command, found, lines.join('\n'));
+      print(command, { ...found, ...(answer.length > 0 ? { answer: answer[0] } : {}) }, lines.join('\n'));
     });
 }
 

@@ -187,6 +187,14 @@ test('a waiting call says who has answered, who is missing and when an answer is
       { group: 'sec', count: 1 },
     ],
   });
+  const refusalFor = async (as: string) => {
+    const answer = await plane.request('GET', `/v1/calls/${callId}`, { as });
+    return ((await answer.json()) as { approval: { refusal?: string } }).approval.refusal;
+  };
+  expect(await refusalFor('ann')).toMatch(/answered already|once/);
+  expect(await refusalFor('rita')).toMatch(/made for himself/);
+  expect(await refusalFor('eve')).toMatch(/no group/);
+  expect(await refusalFor('bob')).toBe(undefined);
   const due = await newCall('due');
   const { approval } = await read(due);
   expect(Math.abs((approval?.dueMs ?? 0) - Date.now() - 30 * 60_000)).toBeLessThan(60_000);

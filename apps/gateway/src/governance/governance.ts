@@ -73,6 +73,8 @@ export type ApprovalStatus = {
   readonly missing: Standing['missing'];
   readonly escalated: boolean;
   readonly dueMs?: number;
+  /** Why whoever reads it could not approve now; absent when he could. */
+  readonly refusal?: string;
 };
 
 export type GovernanceOptions = {
@@ -166,16 +168,19 @@ export class Governance {
     return { answers: all, ...(decided.length > 0 ? { decided } : {}) };
   }
 
-  /** Who has answered and who is missing. */
-  async status(call: CallRecord): Promise<ApprovalStatus> {
+  /** Who has answered, who is missing, and why `reader` could not approve. */
+  async status(call: CallRecord, reader: Pick<Principal, 'name' | 'groups'>): Promise<ApprovalStatus> {
     const queue = this.queue(call.queue);
     const facts = await this.#facts(call);
     const answered = (await this.#approval(call.callId)).value.answers.map(({ subject }) => subject);
-    const { missing } = standingOf(queue, facts, await this.#people(answered));
+    const given = await this.#people(answered);
+    const { missing } = standingOf(queue, facts, given);
+    const refusal = answerRefusal(queue, facts, await this.#approver(reader), { approves: true, given });
     return {
       answered,
       missing,
       escalated: isEscalated(queue, facts),
+      ...(refusal ? { refusal: refusal.message } : {}),
       ...(queue.slaMinutes === undefined ? {} : { dueMs: facts.waitingSinceMs + queue.slaMinutes * MINUTE_MS }),
     };
   }

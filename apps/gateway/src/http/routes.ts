@@ -81,7 +81,9 @@ function readRoutes(app: Http, gateway: Gateway): void {
         viewDigest: Buffer.from(record.viewDigest).toString('hex'),
         /** An approval needs the passkey's answer to the call's challenge. */
         passkey: gateway.governance.queue(record.queue).passkey === true,
-        ...(record.state === 'pending' ? { approval: await gateway.governance.status(record) } : {}),
+        ...(record.state === 'pending'
+          ? { approval: await gateway.governance.status(record, principalOf(request)) }
+          : {}),
       };
     },
   );

@@ -7,7 +7,16 @@ import { z } from 'zod';
 export const noticeSchema = z.strictObject({
   /** Same for every attempt and every gateway, so that a receiver can drop repetitions. */
   id: z.string(),
-  type: z.enum(['approval.requested', 'approval.resolved', 'turn.paused', 'test']),
+  type: z.enum([
+    'approval.requested',
+    'approval.escalated',
+    'approval.overdue',
+    'approval.emergency',
+    'approval.resolved',
+    'review.due',
+    'turn.paused',
+    'test',
+  ]),
   /** RFC 3339. */
   timestamp: z.string(),
   data: z.strictObject({
@@ -33,6 +42,10 @@ export type Notice = z.infer<typeof noticeSchema>;
 const HEADLINES: Readonly<Record<Notice['type'], string>> = {
   'approval.requested': 'A tool call waits for approval',
   'approval.resolved': 'A tool call was decided',
+  'approval.escalated': 'A tool call waits longer than it should; more people may decide it now',
+  'approval.overdue': 'A tool call waits; an answer was due',
+  'approval.emergency': 'A tool call was approved in an emergency; somebody else has to review it',
+  'review.due': 'The review of an emergency approval is overdue; nobody breaks glass in this queue until it is made',
   'turn.paused': 'A turn is paused after repeated denials',
   test: 'Test of this channel',
 };

@@ -1,5 +1,6 @@
 import type { CallRecord } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
+import { watchWaiting } from '../governance/watch-waiting.ts';
 import type { Notice } from './notice.ts';
 import type { Notifier } from './notifier.ts';
 
@@ -9,11 +10,14 @@ const MAX_TOLD = 20_000;
 
 const rfc3339 = (ms: number): string => new Date(ms).toISOString();
 
-type Told = Exclude<Notice['type'], 'test'>;
+export type Told = Exclude<Notice['type'], 'test'>;
+
+/** Notices about a call that still waits. */
+const WAITING: readonly Told[] = ['approval.requested', 'approval.escalated', 'approval.overdue'];
 
 /** What channels are told about a call. `url` leads to the desk, where people sign in. */
 export function noticeOf(type: Told, record: CallRecord, desk: URL): Notice {
-  const waits = type === 'approval.requested';
+  const waits = WAITING.includes(type);
   return {
     id: `${record.callId}.${type.split('.')[1]}`,
     type,
@@ -63,9 +67,14 @@ export function tellOutside(gateway: Gateway, notifier: Notifier, desk: URL): ()
   const unfollow = gateway.hub.followOwn(({ name, data }) => {
     const { callId } = JSON.parse(data) as { callId: string };
     if (name === 'approval_request') tell('approval.requested', callId).catch(failed);
+    if (name === 'break_glass') tell('approval.emergency', callId).catch(failed);
     if (name === 'turn_paused') tell('turn.paused', callId).catch(failed);
     if (name === 'approval_resolved') tell('approval.resolved', callId).catch(failed);
   });
   backlog().catch(failed);
-  return () => unfollow?.();
+  const watch = watchWaiting(gateway, (type, callId) => tell(type, callId));
+  return () => {
+    unfollow?.();
+    watch.stop();
+  };
 }
