@@ -40,6 +40,8 @@ const detailSchema = z.extend(callSchema, {
   viewDigest: z.string(),
   /** An approval needs the person's passkey. */
   passkey: z.boolean(),
+  /** Why the signed-in person could not approve. */
+  refusal: z.optional(z.string()),
 });
 
 export type Call = z.infer<typeof callSchema>;

@@ -153,6 +153,7 @@ export function DecisionBar(props: Props) {
       />
       {covers && <Coverage covers={covers} />}
       {call.passkey && <p className="small dim">{t('passkey.needed')}</p>}
+      {call.refusal && <p className="small warn-text">{t('decide.refusal', { why: call.refusal })}</p>}
       <div className="row">
         <Button size="sm" disabled={held || isEmpty(call)} loading={answer.isPending} onClick={() => approve()}>
           {t('decide.approve')}

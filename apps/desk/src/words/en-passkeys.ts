@@ -22,6 +22,7 @@ export const enPasskeys = {
     'The gateway asked your passkey to sign something else than this page shows. Nothing was signed. Read the call again, and tell whoever runs the gateway.',
   'passkey.none': 'You have no passkey here. Add one on the page “You”.',
   'passkey.needed': 'This queue takes approvals with your passkey only.',
+  'decide.refusal': 'Your approval would not count: {{why}}.',
   'signIn.oidc': 'Sign in with your organisation',
   'signIn.again': 'Sign in again, then repeat this',
   'signIn.newLink': 'Your sign-in is too old for this. Open a new one-time login link.',

@@ -22,6 +22,7 @@ export const zhPasskeys: { readonly [K in keyof typeof enPasskeys]: string } = {
     '网关要求通行密钥签署的内容与本页显示的不同。没有签署任何内容。请重新阅读该调用,并通知网关的管理者。',
   'passkey.none': '你在这里没有通行密钥,请在“个人”页面添加。',
   'passkey.needed': '此队列只接受用你的通行密钥签名的批准。',
+  'decide.refusal': '你的批准不会计入:{{why}}。',
   'signIn.oidc': '用组织账号登录',
   'signIn.again': '重新登录后再试一次',
   'signIn.newLink': '登录时间过久,不能执行此操作。请打开新的一次性登录链接。',

@@ -1,6 +1,6 @@
-import { CallPayload, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
+import { CallPayload, type CallRecord, ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import { z } from 'zod';
-import { visible } from '../access/principal.ts';
+import { type Principal, visible } from '../access/principal.ts';
 import { ensureWorkConsumer } from '../broker/streams.ts';
 import { callSummary } from '../calls/announce.ts';
 import { answerCall } from '../calls/answer.ts';
@@ -37,6 +37,12 @@ const shownView = (view: View) => ({
   /** What must still be so on the host when the call starts. */
   preconditions: view.preconditions,
 });
+
+/** How a waiting call stands, and why this reader could not approve it; the gateway judges each answer anew. */
+async function standingFor(gateway: Gateway, record: CallRecord, reader: Principal) {
+  const { refusal, ...approval } = await gateway.governance.status(record, reader);
+  return { approval, ...(refusal === undefined ? {} : { refusal }) };
+}
 
 function readRoutes(app: Http, gateway: Gateway): void {
   /** Calls by state, newest first; masked text. */
@@ -81,9 +87,7 @@ function readRoutes(app: Http, gateway: Gateway): void {
         viewDigest: Buffer.from(record.viewDigest).toString('hex'),
         /** An approval needs the passkey's answer to the call's challenge. */
         passkey: gateway.governance.queue(record.queue).passkey === true,
-        ...(record.state === 'pending'
-          ? { approval: await gateway.governance.status(record, principalOf(request)) }
-          : {}),
+        ...(record.state === 'pending' ? await standingFor(gateway, record, principalOf(request)) : {}),
       };
     },
   );
