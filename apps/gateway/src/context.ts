@@ -9,6 +9,7 @@ import type { GatewayBus } from './broker/gateway-bus.ts';
 import type { Hosts } from './broker/hosts.ts';
 import type { LiveOutput } from './broker/live-output.ts';
 import type { OpinionDesk } from './calls/guardian-opinions.ts';
+import type { WaitingCalls } from './calls/waiting-calls.ts';
 import type { EventHub } from './event-hub.ts';
 import type { FreezeWatch } from './freeze/freeze-watch.ts';
 import type { GatewayStep } from './gateway-step.ts';
@@ -59,6 +60,7 @@ export type Gateway = {
   };
   readonly freeze: FreezeWatch;
   readonly turns: TurnLeases;
+  readonly waiting: WaitingCalls;
   readonly now: () => number;
   readonly atStep: AtStep<GatewayStep>;
   /** When this process began to serve. */

@@ -17,14 +17,17 @@ export type DeskEvent = {
   readonly queue: string;
 };
 
+/** An event with its bytes on a stream of server-sent events, made once for all readers. */
+export type FramedEvent = DeskEvent & { readonly frame: Buffer };
+
 /** An event before the feed gave it its number. */
 export type NewEvent = Omit<DeskEvent, 'id'>;
 
 const RING = 10_000;
-const MAX_LISTENERS = 1_000;
+const MAX_LISTENERS = 2_000;
 
 /** `undefined`: events may be missing; list again. */
-type Listener = (event: DeskEvent | undefined) => void;
+type Listener = (event: FramedEvent | undefined) => void;
 
 /** True when a follower may decide on the calls of `queue` that are made for `principal`. */
 export type Decides = (call: { readonly queue: string; readonly principal: string }) => boolean;
@@ -34,7 +37,7 @@ export type Decides = (call: { readonly queue: string; readonly principal: strin
  * listeners get every event in the feed's order, or are told to list again.
  */
 export class EventHub {
-  readonly #ring: DeskEvent[] = [];
+  readonly #ring: FramedEvent[] = [];
   /** Who follows: whether an approval of a queue's calls can come from there. */
   readonly #listeners = new Map<Listener, Decides>();
   readonly #own = new Set<(event: NewEvent) => void>();
@@ -54,9 +57,11 @@ export class EventHub {
   /** Takes the next event of the feed. */
   deliver(event: DeskEvent): void {
     if (event.id <= (this.#ring.at(-1)?.id ?? 0)) return;
-    this.#ring.push(event);
+    const frame = Buffer.from(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
+    const framed = { ...event, frame };
+    this.#ring.push(framed);
     if (this.#ring.length > RING) this.#ring.shift();
-    for (const listener of this.#listeners.keys()) listener(event);
+    for (const listener of this.#listeners.keys()) listener(framed);
   }
 
   /** The feed broke: nobody can tell what is missing. */
@@ -66,7 +71,7 @@ export class EventHub {
   }
 
   /** Events after `lastId`; undefined when some of them are gone and the reader must list again. */
-  since(lastId: number): readonly DeskEvent[] | undefined {
+  since(lastId: number): readonly FramedEvent[] | undefined {
     const first = this.#ring[0]?.id;
     const last = this.#ring.at(-1)?.id;
     if (first === undefined || last === undefined || lastId < first - 1 || lastId > last) return undefined;

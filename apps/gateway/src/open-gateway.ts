@@ -10,6 +10,7 @@ import { Hosts } from './broker/hosts.ts';
 import { LiveOutput } from './broker/live-output.ts';
 import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
 import { OpinionDesk } from './calls/guardian-opinions.ts';
+import { WaitingCalls } from './calls/waiting-calls.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './context.ts';
 import { EventHub } from './event-hub.ts';
@@ -96,6 +97,7 @@ export async function openGateway(
     broker: { connection, jetstream: jetstream(connection), manager, bus },
     freeze,
     turns: new TurnLeases(),
+    waiting: new WaitingCalls(),
     now,
     atStep,
     startedMs: now(),

@@ -3,7 +3,7 @@ import type { Logger, RunningService } from '@countersign/service-kit';
 import { startDeskFeed } from './broker/desk-feed.ts';
 import { type StepAside, startPullLoop } from './broker/pull-loop.ts';
 import { takeOutcome } from './calls/outcome.ts';
-import { redecideAll } from './calls/redecide.ts';
+import { redecideUnsettled } from './calls/redecide.ts';
 import { RESEND_MS, sweepCalls } from './calls/sweep.ts';
 import { takeMessage } from './calls/take-message.ts';
 import type { GatewayConfig } from './config.ts';
@@ -56,7 +56,7 @@ async function followPolicy(gateway: Gateway, config: GatewayConfig): Promise<()
   return watchPolicyFile(policyFile, () => {
     const publish = async () => adoptConfigured(gateway, readPolicyFile(policyFile), 'file');
     publish()
-      .then(() => redecideAll(gateway))
+      .then(() => redecideUnsettled(gateway))
       .catch((error: unknown) => gateway.logger.error({ err: error, file: policyFile }, 'policy file is refused'));
   });
 }

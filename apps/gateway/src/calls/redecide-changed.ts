@@ -42,6 +42,20 @@ function isNews(
   return true;
 }
 
+/** Where a call's permission files lie: its host and project. */
+export const placeOf = ({ host }: Pick<CallRecord, 'host'>, { project }: View): string => `${host}\0${project}`;
+
+/** Looks at the permission files of every place where a call waits. */
+export async function noteFiles(gateway: Gateway, round: FilesOfRound): Promise<void> {
+  const places = gateway.waiting.places();
+  gateway.waiting.forgetFiles(places);
+  for (const place of places) {
+    const [host = '', project = ''] = place.split('\0');
+    const files = await (round.get(place) ?? filesNow(gateway, host, project));
+    if (files) gateway.waiting.noteFiles(place, stateOf(files));
+  }
+}
+
 /**
  * Decides an unstarted call again when its host has other permission files than the ones it was decided on; true when the
  * answer became stricter and the call was withdrawn. A host that is away changes nothing.
@@ -53,7 +67,7 @@ export async function redecideChanged(
 ): Promise<boolean> {
   const view = readView(record.view);
   if (!view) return false;
-  const key = `${record.host}\0${view.project}`;
+  const key = placeOf(record, view);
   const asked = round.get(key) ?? filesNow(gateway, record.host, view.project);
   round.set(key, asked);
   const files = await asked;

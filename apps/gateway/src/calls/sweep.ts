@@ -6,13 +6,13 @@ import { callEntry } from '../record/entries.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
-import { redecideAll } from './redecide.ts';
-import { type FilesOfRound, redecideChanged } from './redecide-changed.ts';
+import { redecideUnsettled } from './redecide.ts';
+import { type FilesOfRound, noteFiles, placeOf, redecideChanged } from './redecide-changed.ts';
 import { readView } from './view.ts';
 
-const PAGE = 500;
-/** States that a round looks at. */
-const SWEPT = ['received', 'pending', 'approved', 'dispatched', 'handed_over'] as const;
+const PAGE = 200;
+/** Unfinished states in which nobody is waited for. */
+const STARTED = ['received', 'approved', 'dispatched', 'handed_over'] as const;
 /** How long after an order's end a report may still come. */
 const GRACE_MS = 60_000;
 /** A dispatched call is sent again when it was silent for this long. */
@@ -76,35 +76,62 @@ async function sweepGrants(gateway: Gateway): Promise<void> {
   if (!(await gateway.grants.isCurrent())) await gateway.grants.sync();
 }
 
+/** What one round works with. */
+type Round = { readonly silentMs: number; readonly files: FilesOfRound };
+
+async function sweepOne(gateway: Gateway, record: CallRecord, { silentMs, files }: Round): Promise<void> {
+  const view = readView(record.view);
+  const { turn } = view ?? {};
+  if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
+  if (await redecideChanged(gateway, record, files)) return;
+  if (record.state === 'dispatched') return sweepDispatched(gateway, record, silentMs);
+  if (runsAtAgent(record) && record.state !== 'pending') return sweepHandedOver(gateway, record);
+  const deadlineMs = Number(record.deadlineMs);
+  if (gateway.now() <= deadlineMs) {
+    if (record.state === 'pending' && view) gateway.waiting.note(record.callId, deadlineMs, placeOf(record, view));
+    return;
+  }
+  const reason = 'nobody answered before the deadline';
+  await close(gateway, record, { type: 'approval.expired', state: 'expired', reason });
+}
+
+/** Sweeps what is listed, newest first, until a page holds nothing but calls for which `wanted` is false. */
+async function sweepListed(
+  gateway: Gateway,
+  states: readonly string[],
+  wanted: (record: CallRecord) => boolean,
+  round: Round,
+): Promise<void> {
+  let pageToken = '';
+  do {
+    const page = await gateway.audit.listCalls(states, PAGE, pageToken);
+    const records = page.calls.filter(wanted);
+    for (const record of records) await sweepOne(gateway, record, round);
+    pageToken = records.length === 0 ? '' : page.nextPageToken;
+  } while (pageToken !== '');
+}
+
 /**
  * One round over unfinished calls: waiting ones past their deadline expire without an approver, dispatched ones are sent
  * again as the same order when silent for `silentMs`, and those without a report by expiry and grace are closed as
- * interrupted. A starting gateway passes 0, because its predecessor may have died between record and publish.
+ * interrupted. A starting gateway passes 0, because its predecessor may have died between record and publish. A call that waits
+ * is read when it is new and when it is due, and with all others once a minute or when permission files of hosts changed.
  */
 export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promise<void> {
+  const { waiting } = gateway;
   // Enrolments and changes that another gateway recorded.
   await gateway.members.refresh();
-  const moved = [await refreshPolicy(gateway), await gateway.layers.refresh()];
-  if (moved.includes(true)) await redecideAll(gateway);
+  await refreshPolicy(gateway);
+  await gateway.layers.refresh();
+  void redecideUnsettled(gateway);
   await sweepGrants(gateway);
-  const files: FilesOfRound = new Map();
-  let pageToken = '';
-  do {
-    const page = await gateway.audit.listCalls(SWEPT, PAGE, pageToken);
-    for (const record of page.calls) {
-      const turn = readView(record.view)?.turn;
-      if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
-      if (await redecideChanged(gateway, record, files)) continue;
-      const late = gateway.now() > Number(record.deadlineMs);
-      if (record.state === 'dispatched') await sweepDispatched(gateway, record, silentMs);
-      else if (runsAtAgent(record) && record.state !== 'pending') await sweepHandedOver(gateway, record);
-      else if (late)
-        await close(gateway, record, {
-          type: 'approval.expired',
-          state: 'expired',
-          reason: 'nobody answered before the deadline',
-        });
-    }
-    pageToken = page.nextPageToken;
-  } while (pageToken !== '');
+  const round = { silentMs, files: new Map() };
+  await sweepListed(gateway, STARTED, () => true, round);
+  const whole = waiting.isWholeDue(gateway.now());
+  await sweepListed(gateway, ['pending'], ({ callId }) => whole || !waiting.isKnown(callId), round);
+  for (const callId of waiting.takeDue(gateway.now())) {
+    const record = await gateway.audit.getCall('', callId);
+    if (record?.state === 'pending') await sweepOne(gateway, record, round);
+  }
+  await noteFiles(gateway, round.files);
 }

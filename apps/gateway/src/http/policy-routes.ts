@@ -1,7 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol';
 import { z } from 'zod';
-import { redecideAll } from '../calls/redecide.ts';
+import { redecideUnsettled } from '../calls/redecide.ts';
 import type { Gateway } from '../context.ts';
 import { policyDigest } from '../policy/policy-digest.ts';
 import { readPolicyText } from '../policy/policy-file.ts';
@@ -11,6 +12,8 @@ import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 
 const BODY_LIMIT = 300_000;
+/** Longest wait of a publication for the calls that are decided again. */
+const DECIDED_MS = 20_000;
 
 /** Routes of the organisation's policy. */
 export function addPolicyRoutes(app: Http, gateway: Gateway): void {
@@ -22,7 +25,11 @@ export function addPolicyRoutes(app: Http, gateway: Gateway): void {
     return { version: Number(version), digest: policyDigest(config), source, by, policy: config };
   });
 
-  /** Publishes a policy text (JSON or YAML) and decides every unstarted call again; those that became stricter are withdrawn. */
+  /**
+   * Publishes a policy text (JSON or YAML). Every unstarted call is then decided again, and those that became stricter are
+   * withdrawn: with few of them before the answer, with thousands soon after it. Meanwhile the record refuses each answer
+   * that stands on an older version.
+   */
   app.put(
     '/v1/policy',
     {
@@ -37,7 +44,7 @@ export function addPolicyRoutes(app: Http, gateway: Gateway): void {
         const config = readPolicyText(request.body.text, request.body.name);
         const published = await publishPolicy(gateway, config, { source: 'api', by: principalOf(request).name });
         if (!published.ok) return sendProblem(reply, published.error);
-        await redecideAll(gateway);
+        await Promise.race([redecideUnsettled(gateway), delay(DECIDED_MS, undefined, { ref: false })]);
         return { version: Number(published.value), digest: policyDigest(config) };
       } catch (error) {
         if (error instanceof FaultError && error.code === ERROR_CODES.policyRefused)

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { ERROR_CODES } from '@countersign/protocol';
 import { hasRole, seesAll, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
-import type { Decides, DeskEvent } from '../event-hub.ts';
+import type { Decides, FramedEvent } from '../event-hub.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -16,9 +16,8 @@ function eventRoute(app: Http, gateway: Gateway): void {
     const last = Number(request.headers['last-event-id'] ?? Number.NaN);
     const missed = Number.isSafeInteger(last) ? gateway.hub.since(last) : [];
     const { raw } = reply;
-    const write = (event: DeskEvent) => {
-      if (visible(principal, event, gateway.queues))
-        raw.write(`id: ${event.id}\nevent: ${event.name}\ndata: ${event.data}\n\n`);
+    const write = (event: FramedEvent) => {
+      if (visible(principal, event, gateway.queues)) raw.write(event.frame);
     };
     const { roles, scope } = ACCESS.decide;
     const mayDecide = hasRole(principal, roles) && principal.scopes.includes(scope);
