@@ -2,9 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Agent, connectAgent } from '@countersign/agent';
 import { FaultError, type Result } from '@countersign/kernel';
-import { liveKeys } from '@countersign/protocol';
+import { liveKeys, type Roster } from '@countersign/protocol';
 import { knownRoster, loadIdentity, loadRoster } from '@countersign/service-kit';
 import type { Command } from 'commander';
+import { agentConfigOf, connectionOf } from './connection.ts';
 import { type DataFolder, defaultDataFolder, openDataFolder } from './embedded/data-folder.ts';
 import { readEndpoints } from './embedded/endpoints.ts';
 import { readTokens, type TokenName } from './embedded/keys.ts';
@@ -27,37 +28,67 @@ function opened(command: Command): DataFolder {
   );
 }
 
-/** The gateway of the running installation, as one of its local tokens. */
+/** The gateway of the named connection, or of this machine's installation as one of its local tokens. */
 export function localGateway(command: Command, token: TokenName): GatewayClient {
+  const connection = connectionOf(command);
+  if (connection) return gatewayClient(connection.gateway, connection.token);
   const data = opened(command);
   return gatewayClient(readEndpoints(data).http, readTokens(data)[token] ?? '');
 }
 
-/** Connects as the agent whose identity file is named, or as the sample agent. */
-export async function localAgent(command: Command, identityFile?: string): Promise<Agent> {
+/** Help of `--agent`. */
+export const AGENT_OPTION =
+  'file that `agent enroll` wrote; COUNTERSIGN_AGENT names it too (default: the sample agent of this machine)';
+
+/** Connects as the agent that `--agent` names, or as the sample agent of this machine's installation. */
+export async function localAgent(command: Command): Promise<Agent> {
+  const named = agentConfigOf(command);
+  if (named) {
+    const { natsUrl, identityFile, rosterFile, rootKey } = named;
+    return connectAgent({
+      natsUrl,
+      identity: await loadIdentity(identityFile),
+      roster: knownRoster({ rosterFile, rootKey }),
+    });
+  }
   const data = opened(command);
+  const identity = await loadIdentity(path.join(data.keys, 'agent-sample.json'));
   const { natsUrl, rootKey } = readEndpoints(data);
   const roster = knownRoster({ rosterFile: path.join(data.private, 'roster.bin'), rootKey });
-  const identity = await loadIdentity(identityFile ?? path.join(data.keys, 'agent-sample.json'));
   return connectAgent({ natsUrl, identity, roster });
+}
+
+const localRoster = (data: DataFolder): Roster =>
+  loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
+
+/** SECURITY: the keys that a proof is checked with come from the roster that the root signed, never from the gateway. */
+function rosterOf(command: Command): { readonly roster: Roster; readonly logName: string } {
+  const connection = connectionOf(command);
+  if (connection) {
+    const { roster, logName } = connection;
+    if (roster && logName) return { roster, logName };
+    throw new RefusedError(
+      'the connection names no root key, roster and log; add them, or name the key with `--key`',
+      'countersign.cli.no_log_key',
+    );
+  }
+  const data = opened(command);
+  const { logName } = JSON.parse(readFileSync(path.join(data.config, 'audit.json'), 'utf8')) as { logName: string };
+  return { roster: localRoster(data), logName };
 }
 
 /** Public key that signs the log's checkpoints, and the log's name. */
 export function localLogKey(command: Command): { readonly publicKey: string; readonly name: string } {
-  const data = opened(command);
-  const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
+  const { roster, logName } = rosterOf(command);
   const [log] = liveKeys(roster, 'log', Date.now());
   if (!log) throw new RefusedError('the roster has no `log` key', 'countersign.cli.no_log_key');
-  const { logName } = JSON.parse(readFileSync(path.join(data.config, 'audit.json'), 'utf8')) as { logName: string };
   return { publicKey: log.signKey, name: logName };
 }
 
-/** Key of this installation's audit service; undefined where there is no installation, or another log's key was named. */
+/** Key of the audit service; undefined when another log's key was named. */
 export function localAuditKey(command: Command, namedLogKey: string | undefined): string | undefined {
   if (namedLogKey !== undefined) return undefined;
-  const data = opened(command);
-  const roster = loadRoster(path.join(data.private, 'roster.bin'), readEndpoints(data).rootKey);
-  return liveKeys(roster, 'audit', Date.now())[0]?.signKey;
+  return liveKeys(rosterOf(command).roster, 'audit', Date.now())[0]?.signKey;
 }
 
 /** The value of a gateway answer; a refusal ends the command. */

@@ -5,6 +5,7 @@ import { addApproversCommand } from './commands/approvers.ts';
 import { addAuditCommand } from './commands/audit.ts';
 import { addCallCommand, addReportCommand } from './commands/call.ts';
 import { addChangesCommand } from './commands/changes.ts';
+import { addControlPlaneCommand } from './commands/control-plane.ts';
 import { addDoctorCommand } from './commands/doctor.ts';
 import { addEnrollCommands } from './commands/enroll.ts';
 import { addFreezeCommand } from './commands/freeze.ts';
@@ -31,7 +32,8 @@ function program(): Command {
     .description('an approval gateway for fleets of AI agents')
     .version(packageJson.version)
     .option('--json', 'print one JSON value')
-    .option('--data <folder>', 'data folder of the installation')
+    .option('--data <folder>', 'data folder of the installation on this machine')
+    .option('--connection <file>', 'connection to a control plane elsewhere; COUNTERSIGN_CONNECTION names it too')
     .enablePositionalOptions()
     .addHelpText('after', EXIT_CODES);
   for (const add of [
@@ -56,6 +58,7 @@ function program(): Command {
     addKeysCommand,
     addNotificationsCommand,
     addPolicyCommand,
+    addControlPlaneCommand,
   ]) {
     add(root);
   }
@@ -63,7 +66,10 @@ function program(): Command {
     command.exitOverride();
     for (const inner of command.commands) {
       if (inner.parent?.name() !== 'sandbox')
-        inner.option('--json', 'print one JSON value').option('--data <folder>', 'data folder');
+        inner
+          .option('--json', 'print one JSON value')
+          .option('--data <folder>', 'data folder')
+          .option('--connection <file>', 'connection file');
       settle(inner);
     }
   };

@@ -22,7 +22,15 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   guardianAddress: z.string().min(1),
   /** Its certificate towards `audit` and `guardian`, whose certificates are of these names. Absent: both are on loopback. */
   tls: clientTlsSchema.optional(),
-  http: z.object({ host: z.string().min(1), port: z.int().min(0).max(65_535) }),
+  http: z.object({
+    host: z.string().min(1),
+    port: z.int().min(0).max(65_535),
+    /** Addresses or networks (CIDR) of reverse proxies whose `X-Forwarded-For` is believed; all others are clients themselves. */
+    trustedProxies: z
+      .array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()]))
+      .max(64)
+      .default([]),
+  }),
   /** Key that agents and hosts seal payloads to. */
   controlIdentityFile: z.string().min(1),
   /** Folder of the built desk; a missing one leaves only the API. */
@@ -38,11 +46,14 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   oidc: oidcSchema.optional(),
   /** File of the managed layer, watched; takes the place of `policy`. */
   policyFile: z.string().min(1).optional(),
-  policy: z.object({
-    permissions: z.record(z.string(), z.unknown()),
-    ceilings: z.record(z.string(), z.unknown()),
-    security: z.record(z.string(), z.unknown()),
-  }),
+  /** The managed layer itself, where no file is named. */
+  policy: z
+    .object({
+      permissions: z.record(z.string(), z.unknown()),
+      ceilings: z.record(z.string(), z.unknown()),
+      security: z.record(z.string(), z.unknown()),
+    })
+    .optional(),
 });
 
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

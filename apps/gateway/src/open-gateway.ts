@@ -1,4 +1,4 @@
-import { type AtStep, passEachStep } from '@countersign/kernel';
+import { type AtStep, FaultError, passEachStep } from '@countersign/kernel';
 import { GuardianClient } from '@countersign/protocol';
 import { connectNats, grpcClient, inboxPrefix, knownRoster, type Logger, loadIdentity } from '@countersign/service-kit';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
@@ -22,7 +22,7 @@ import { HostFiles } from './layers/host-files.ts';
 import { RecordedLayers } from './layers/recorded-layers.ts';
 import { Metrics } from './metrics.ts';
 import { Reach } from './notify/reach.ts';
-import { PolicyDesk } from './policy/policy-desk.ts';
+import { type PolicyConfig, PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
@@ -31,13 +31,22 @@ import { TurnLeases } from './sessions/turn-leases.ts';
 /** What tests may put in place of the real clock and of passing each step. */
 export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
 
+/** SECURITY: without a managed layer nobody has said what is allowed, so there is no start. */
+function managedLayer({ policyFile, policy }: GatewayConfig): PolicyConfig {
+  if (policyFile !== undefined) return readPolicyFile(policyFile);
+  if (policy !== undefined) return policy;
+  throw new FaultError('the configuration names neither `policyFile` nor `policy`', {
+    code: 'countersign.service.misconfigured',
+  });
+}
+
 /** Opens everything that the transitions of a call need. Rejects when a key, the roster, the policy, the broker or the record is missing. */
 export async function openGateway(
   config: GatewayConfig,
   logger: Logger,
   { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
 ): Promise<Gateway> {
-  const policy = new PolicyDesk(config.policyFile === undefined ? config.policy : readPolicyFile(config.policyFile));
+  const policy = new PolicyDesk(managedLayer(config));
   const identity = await loadIdentity(config.identityFile);
   const control = await loadIdentity(config.controlIdentityFile);
   const known = knownRoster(config, { now });

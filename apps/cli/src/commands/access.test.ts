@@ -68,7 +68,7 @@ test('an agent enrols its own keys with an invitation, reaches the broker, and i
   expect(readFileSync(file('coder/identity.json'), 'utf8')).not.toContain(
     readFileSync(file('invitation'), 'utf8').trim(),
   );
-  const identity = ['--identity', file('coder/identity.json')];
+  const identity = ['--agent', file('coder/agent.json')];
   await expect
     .poll(async () => (await countersign('session', 'open', '--project', project, ...identity)).code, {
       timeout: 20_000,

@@ -2,12 +2,12 @@ import path from 'node:path';
 import type { Agent, CallOutcome, LiveOutput } from '@countersign/agent';
 import { ERROR_CODES, visibleBytes } from '@countersign/protocol';
 import { Argument, type Command, Option } from 'commander';
-import { dataRoot, localAgent } from '../local-installation.ts';
+import { agentConfigOf } from '../connection.ts';
+import { AGENT_OPTION, dataRoot, localAgent } from '../local-installation.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 
 type Options = {
   session?: string;
-  identity?: string;
   tighten?: 'ask' | 'deny';
   executor?: 'runner' | 'agent';
 };
@@ -57,6 +57,12 @@ function parsedArguments(args: string): unknown {
 }
 
 async function sampleSession(agent: Agent, command: Command): Promise<string> {
+  if (agentConfigOf(command))
+    throw new RefusedError(
+      'name the session with `--session`; `countersign session open` makes one',
+      'countersign.cli.usage',
+      EXIT.usage,
+    );
   const project = path.join(dataRoot(command), 'projects/sample');
   const opened = await agent.openSession({ project, host: 'local' });
   if (!opened.ok) throw new RefusedError(opened.error.message, opened.error.code);
@@ -77,7 +83,7 @@ export function addCallCommand(program: Command): void {
       'submit a tool call as an agent and wait for its end; its output is shown on standard error while it runs; Ctrl-C cancels it',
     )
     .option('--session <id>', 'session of the call (default: a new one on the sample project)')
-    .option('--identity <file>', "the agent's identity file (default: the sample agent)")
+    .option('--agent <file>', AGENT_OPTION)
     .option('--tighten <effect>', '`ask` or `deny`')
     .addOption(
       new Option(
@@ -87,7 +93,7 @@ export function addCallCommand(program: Command): void {
     )
     .action(async (tool: string, args: string, options: Options, command: Command) => {
       const values = parsedArguments(args);
-      const agent = await localAgent(command, options.identity);
+      const agent = await localAgent(command);
       try {
         const { result, cancel } = await agent.call({
           tool,
@@ -112,7 +118,7 @@ export function addCallCommand(program: Command): void {
     });
 }
 
-type ReportOptions = { session: string; identity?: string; reason?: string };
+type ReportOptions = { session: string; reason?: string };
 
 /** `countersign report`: tells how a call ended that the agent carried out itself. */
 export function addReportCommand(program: Command): void {
@@ -122,10 +128,10 @@ export function addReportCommand(program: Command): void {
     .argument('<call>', 'id of the call')
     .addArgument(new Argument('<state>', 'how it ended').choices(['done', 'failed']))
     .requiredOption('--session <id>', 'session of the call')
-    .option('--identity <file>', "the agent's identity file (default: the sample agent)")
+    .option('--agent <file>', AGENT_OPTION)
     .option('--reason <text>', 'what happened')
     .action(async (callId: string, state: 'done' | 'failed', options: ReportOptions, command: Command) => {
-      const agent = await localAgent(command, options.identity);
+      const agent = await localAgent(command);
       const { session, reason } = options;
       try {
         const recorded = await agent.report({ callId, session, state, ...(reason ? { reason } : {}) });

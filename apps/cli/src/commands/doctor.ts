@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { connectionOf } from '../connection.ts';
 import { accepted, localGateway } from '../local-installation.ts';
 import { EXIT, print } from '../output.ts';
 
@@ -26,6 +27,7 @@ async function findings(command: Command): Promise<Finding[]> {
   ];
 }
 
+/** What is weak about an installation on one machine. */
 const NOTES = [
   'root key: kept in `private/` of this installation; move it offline for anything but a trial',
   'account: control plane and commands share this machine; an agent with a shell of its own on the account that runs the control plane can act as you',
@@ -39,7 +41,8 @@ export function addDoctorCommand(program: Command): void {
     .action(async (_options: object, command: Command) => {
       const checks = await findings(command);
       const lines = checks.map(({ check, ok, detail }) => `${ok ? 'ok  ' : 'FAIL'} ${check}: ${detail}`);
-      print(command, { checks, notes: NOTES }, [...lines, ...NOTES.map((note) => `note ${note}`)].join('\n'));
+      const notes = connectionOf(command) ? [] : NOTES;
+      print(command, { checks, notes }, [...lines, ...notes.map((note) => `note ${note}`)].join('\n'));
       process.exitCode = checks.every(({ ok }) => ok) ? EXIT.ok : EXIT.refused;
     });
 }

@@ -1,10 +1,10 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { accepted, localAgent, localGateway } from '../local-installation.ts';
+import { AGENT_OPTION, accepted, localAgent, localGateway } from '../local-installation.ts';
 import { print, RefusedError } from '../output.ts';
 
-type Options = { project: string; host: string; identity?: string; approvalMode?: string; permissionMode?: string };
+type Options = { project: string; host: string; approvalMode?: string; permissionMode?: string };
 
 /** `countersign session open | request`. */
 export function addSessionCommand(program: Command): void {
@@ -24,11 +24,11 @@ export function addSessionCommand(program: Command): void {
     .description('open a session of an agent')
     .requiredOption('--project <folder>', 'project folder on the host')
     .option('--host <id>', 'host', 'local')
-    .option('--identity <file>', "the agent's identity file (default: the sample agent)")
+    .option('--agent <file>', AGENT_OPTION)
     .option('--approval-mode <mode>', '`manual`, `auto` or `full_access`')
     .option('--permission-mode <mode>', '`strict`, `dev`, `networked` or `yolo`')
     .action(async (options: Options, command: Command) => {
-      const agent = await localAgent(command, options.identity);
+      const agent = await localAgent(command);
       try {
         const opened = await agent.openSession({
           project: path.resolve(options.project),

@@ -1,4 +1,4 @@
-import { liveKeys, type Roster, rosterSchema } from '@countersign/protocol';
+import { liveKeys, openRoster, type Roster } from '@countersign/protocol';
 import { z } from 'zod';
 import type { GatewayClient } from '../gateway-client.ts';
 import type { NatsUser } from './nats-config.ts';
@@ -38,24 +38,39 @@ const memberUsers = ({ members }: z.infer<typeof membersSchema>): NatsUser[] =>
   );
 
 /**
- * Gives every key that counts, of the roster and of enrolled members, an account at the broker: asks the gateway each second and calls `apply` with the users
- * when they differ from the ones before. Returns its end.
+ * Every key that counts, of the roster and of enrolled members; undefined when the gateway refuses or its roster is not the
+ * root's. Rejects when it does not answer.
  */
-export function followMembers(operator: GatewayClient, apply: (accounts: BrokerAccounts) => void): () => void {
+export async function brokerAccountsNow(gateway: GatewayClient, rootKey: string): Promise<BrokerAccounts | undefined> {
+  const found = await gateway.request('GET', '/v1/members', membersSchema);
+  const answer = await gateway.request('GET', '/v1/roster', z.looseObject({ signed: z.base64() }));
+  if (!found.ok || !answer.ok) return undefined;
+  // SECURITY: services are named by the organisation's root, not by the gateway that is asked.
+  const roster = openRoster(Buffer.from(answer.value.signed, 'base64'), rootKey);
+  if (!roster.ok) return undefined;
+  const users = [...controlUsers(roster.value), ...memberUsers(found.value)].sort((left, right) =>
+    left.publicKey < right.publicKey ? -1 : 1,
+  );
+  return { users, names: new Set([...roster.value.members, ...found.value.members].map(nameOf)) };
+}
+
+/**
+ * Gives every key that counts, of the roster and of enrolled members, an account at the broker: asks the gateway each second
+ * and calls `apply` with the users when they differ from the ones before. Returns its end.
+ */
+export function followMembers(
+  gateway: GatewayClient,
+  rootKey: string,
+  apply: (accounts: BrokerAccounts) => void,
+): () => void {
   let known = '';
   let asking = false;
   const look = async () => {
-    const found = await operator.request('GET', '/v1/members', membersSchema);
-    const roster = await operator.request('GET', '/v1/roster', z.looseObject(rosterSchema.shape));
-    if (!found.ok || !roster.ok) return;
-    const users = [...controlUsers(roster.value), ...memberUsers(found.value)].sort((left, right) =>
-      left.publicKey < right.publicKey ? -1 : 1,
-    );
-    const names = [...roster.value.members, ...found.value.members].map(nameOf);
-    const text = JSON.stringify(users);
-    if (text === known) return;
+    const accounts = await brokerAccountsNow(gateway, rootKey);
+    const text = JSON.stringify(accounts?.users);
+    if (accounts === undefined || text === known) return;
     known = text;
-    apply({ users, names: new Set(names) });
+    apply(accounts);
   };
   const timer = setInterval(() => {
     if (asking) return;

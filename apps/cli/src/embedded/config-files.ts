@@ -56,13 +56,17 @@ const MAX_RUNNING = 4;
 /** Name of the log in its checkpoints. */
 export const logNameOf = (data: DataFolder): string => `countersign/${path.basename(data.root)}`;
 
-/** Passkeys belong to the public address, or to this machine's name for itself. */
-function passkeysAt(publicUrl: string | undefined, { http, http2 }: Ports): { rpId: string; origins: string[] } {
-  if (publicUrl === undefined)
-    return { rpId: 'localhost', origins: [http, http2].map((port) => `http://localhost:${port}`) };
+/** Passkeys belong to the public address: its name, and it alone as origin. */
+export function passkeysOf(publicUrl: string): { rpId: string; origins: string[] } {
   const { hostname, origin } = new URL(publicUrl);
   return { rpId: hostname, origins: [origin] };
 }
+
+/** Without a public address passkeys belong to this machine's name for itself. */
+const passkeysAt = (publicUrl: string | undefined, { http, http2 }: Ports): { rpId: string; origins: string[] } =>
+  publicUrl === undefined
+    ? { rpId: 'localhost', origins: [http, http2].map((port) => `http://localhost:${port}`) }
+    : passkeysOf(publicUrl);
 
 function serviceConfigs(data: DataFolder, keys: Keys, run: RunFacts): Record<ServiceName, object> {
   const { ports, databaseUrl, certificates } = run;

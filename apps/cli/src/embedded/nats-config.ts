@@ -85,6 +85,12 @@ function userEntry({ role, id, publicKey }: NatsUser): object {
   };
 }
 
+/** The accounts of `users` in nats-server's own format, for `authorization`. Holds no secret. */
+export const brokerAccounts = (users: readonly NatsUser[]): readonly object[] => users.map(userEntry);
+
+/** Largest message that the broker takes; senders refuse longer ones themselves. */
+export const MAX_PAYLOAD_BYTES = 1_048_576;
+
 /** Configuration text of nats-server: loopback, JetStream, one NKey per member, no anonymous user. Holds no secret. */
 export function natsServerConfig(
   users: readonly NatsUser[],
@@ -93,9 +99,9 @@ export function natsServerConfig(
   const config = {
     listen: `127.0.0.1:${server.port}`,
     server_name: 'countersign',
-    max_payload: 1_048_576,
+    max_payload: MAX_PAYLOAD_BYTES,
     jetstream: { store_dir: server.storeDir },
-    authorization: { users: users.map(userEntry) },
+    authorization: { users: brokerAccounts(users) },
   };
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }

@@ -84,7 +84,7 @@ describe('with a real provider', () => {
     const publicUrl = `http://127.0.0.1:${http}`;
     provider = await startProvider(idp, `${publicUrl}/v1/oidc/callback`);
     const oidc = { issuer: `http://localhost:${idp}`, clientId: 'countersign', publicUrl, roles: ROLES } as never;
-    await plane.start(TOKENS, { http: { host: '127.0.0.1', port: http }, oidc });
+    await plane.start(TOKENS, { http: { host: '127.0.0.1', port: http, trustedProxies: [] }, oidc });
     login = `${plane.address}/v1/oidc/login?to=/desk`;
   }, 60_000);
   afterAll(async () => {

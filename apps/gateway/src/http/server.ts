@@ -84,6 +84,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
     bodyLimit: BODY_LIMIT,
     requestTimeout: 30_000,
     forceCloseConnections: true,
+    trustProxy: config.http.trustedProxies.length === 0 ? false : [...config.http.trustedProxies],
   }).withTypeProvider<ZodTypeProvider>();
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
