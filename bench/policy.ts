@@ -60,7 +60,7 @@ async function compare(): Promise<void> {
 
 /** The commands of the case files. */
 const corpus = (): string[] =>
-  ['cases.jsonl', 'more.jsonl', 'kinds.jsonl'].flatMap((name) =>
+  ['cases.jsonl', 'more.jsonl', 'kinds.jsonl', 'attacks.jsonl'].flatMap((name) =>
     readFileSync(new URL(`../vectors/policy/${name}`, import.meta.url), 'utf8')
       .split('\n')
       .filter((line) => line !== '')

@@ -53,17 +53,28 @@ const embedded = (bytes: readonly number[], at: number, flip = 0): string =>
     .map((b) => b ^ flip)
     .join('.');
 
+/** The IPv4 address that an IPv6 one carries: mapped, compatible, NAT64, 6to4, Teredo. */
+function carriedV4(bytes: readonly number[]): string | undefined {
+  const zero = (from: number, to: number): boolean => bytes.slice(from, to).every((b) => b === 0);
+  const starts = (...wanted: number[]): boolean => wanted.every((b, i) => bytes[i] === b);
+  if (zero(0, 10) && bytes[10] === 0xff && bytes[11] === 0xff) return embedded(bytes, 12);
+  if (zero(0, 12)) return zero(12, 15) ? undefined : embedded(bytes, 12);
+  if (starts(0, 0x64, 0xff, 0x9b) && zero(4, 12)) return embedded(bytes, 12);
+  if (starts(0x20, 0x02)) return embedded(bytes, 2);
+  return starts(0x20, 0x01, 0, 0) ? embedded(bytes, 12, 0xff) : undefined;
+}
+
+/** The IPv4 address that a canonical host in brackets carries; undefined for every other host. */
+export function carriedAddress(host: string): string | undefined {
+  if (!host.startsWith('[') || !ipaddr.IPv6.isValid(host.slice(1, -1))) return undefined;
+  return carriedV4(ipaddr.IPv6.parse(host.slice(1, -1)).toByteArray());
+}
+
 function isPrivateV6(text: string): boolean {
   const address = ipaddr.IPv6.parse(text);
   const bytes = address.toByteArray();
-  const zero = (from: number, to: number): boolean => bytes.slice(from, to).every((b) => b === 0);
-  if (zero(0, 10) && bytes[10] === 0xff && bytes[11] === 0xff) return isPrivateAddress(embedded(bytes, 12));
-  if (zero(0, 12)) return zero(12, 15) || isPrivateAddress(embedded(bytes, 12));
-  if (bytes[0] === 0 && bytes[1] === 0x64 && bytes[2] === 0xff && bytes[3] === 0x9b)
-    return !zero(4, 12) || isPrivateAddress(embedded(bytes, 12));
-  if (bytes[0] === 0x20 && bytes[1] === 0x02) return isPrivateAddress(embedded(bytes, 2));
-  if (bytes[0] === 0x20 && bytes[1] === 0x01 && bytes[2] === 0 && bytes[3] === 0)
-    return isPrivateAddress(embedded(bytes, 12, 0xff));
+  const carried = carriedV4(bytes);
+  if (carried !== undefined) return isPrivateAddress(carried);
   return (
     address.range() !== 'unicast' ||
     (bytes[0] === 0xfe && ((bytes[1] ?? 0) & 0xc0) === 0xc0) ||
@@ -108,6 +119,26 @@ export interface HostPattern {
   matches(target: HostTarget, everyPort: boolean): boolean;
 }
 
+/** Percent-encodings of characters that need none, decoded, and doubled slashes made one: what many servers take a path for. */
+function plainPath(path: string): string {
+  const decoded = path.replace(/%([0-9a-f]{2})/gi, (all, hex: string) => {
+    const character = String.fromCharCode(Number.parseInt(hex, 16));
+    return /[\w.~-]/.test(character) ? character : all;
+  });
+  return decoded.replace(/\/{2,}/g, '/');
+}
+
+/** An encoded slash, backslash or percent sign: servers differ in what they take such a path for. */
+const AMBIGUOUS = /%(2f|5c|25)|\\/i;
+
+/** Whether a path lies under a prefix; in doubt it does for what tightens, and does not for what allows. */
+function isUnder(path: string, prefix: string, tight: boolean): boolean {
+  const under = (text: string): boolean =>
+    text === prefix || text.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`);
+  if (!tight) return under(path) && !AMBIGUOUS.test(path);
+  return under(path) || under(plainPath(path.replace(/%(2f|5c)/gi, '/')));
+}
+
 /** Compiles a host pattern; undefined if it is not one. */
 export function compileHostPattern(source: string): HostPattern | undefined {
   if (source === '*' || source === '**') return { source, host: undefined, wild: true, matches: () => true };
@@ -135,9 +166,7 @@ export function compileHostPattern(source: string): HostPattern | undefined {
         port === undefined
           ? everyPort || target.port === undefined || target.port === 443 || target.port === 80
           : port === target.port || (everyPort && target.port === undefined);
-      const under =
-        prefix === '' || target.path === prefix || target.path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`);
-      return named && ported && under;
+      return named && ported && (prefix === '' || isUnder(target.path, prefix, everyPort));
     },
   };
 }

@@ -1,6 +1,7 @@
 export { type CommandPattern, compileCommandPattern } from './command-pattern.ts';
 export {
   canonicalHost,
+  carriedAddress,
   compileHostPattern,
   type HostPattern,
   type HostTarget,

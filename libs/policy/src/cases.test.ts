@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { evaluateCase, type PolicyCase, runCases } from './index.ts';
 
 const folder = new URL('../../../vectors/policy/', import.meta.url);
-const text = ['cases.jsonl', 'more.jsonl', 'kinds.jsonl']
+const text = ['cases.jsonl', 'more.jsonl', 'kinds.jsonl', 'attacks.jsonl']
   .map((name) => readFileSync(new URL(name, folder), 'utf8'))
   .join('\n');
 const open = new Set(JSON.parse(readFileSync(new URL('open.json', folder), 'utf8')) as string[]);

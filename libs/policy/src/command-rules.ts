@@ -1,5 +1,6 @@
 import type { CommandPattern } from '@countersign/patterns';
 import { hazardOptions } from './bash/hazards.ts';
+import { inlineCode } from './bash/inline-code.ts';
 import { takesData } from './bash/programs.ts';
 import type { Simple } from './bash/walk.ts';
 import { type Resolved, UNKNOWN } from './bash/words.ts';
@@ -14,7 +15,7 @@ const join = (words: readonly Resolved[]): string => words.map((x) => x.text).jo
 /** The spellings in which deny and ask rules see a command. */
 function variants(words: readonly Resolved[]): string[] {
   const first = words[0]?.text ?? '';
-  const name = baseName(first);
+  const name = baseName(first).replace(/^git-(?=[a-z])/, 'git ');
   const rest = words.slice(1);
   const starts = new Set([0]);
   for (const at of starts) {
@@ -50,6 +51,25 @@ function startedBy(words: readonly Resolved[], rules: CommandRules['tight']): Se
   return out;
 }
 
+const MAX_CODE = 16_384;
+const MAX_CODE_WORDS = 256;
+
+/** Rules that match words of program text in which a command may be started. */
+function startedInCode(simple: Simple, rules: CommandRules['tight']): Set<CommandRule> {
+  const out = new Set<CommandRule>();
+  for (const code of inlineCode(simple)) {
+    const parts = code
+      .slice(0, MAX_CODE)
+      .split(/[\s"'`,;()[\]{}!|&=]+/)
+      .filter((x) => x !== '');
+    parts.slice(0, MAX_CODE_WORDS).forEach((part, i) => {
+      const text = [baseName(part), ...parts.slice(i + 1, i + 9)].join(' ');
+      for (const r of rules.near([text])) if (r.pattern?.matchesStrict(text)) out.add(r);
+    });
+  }
+  return out;
+}
+
 /** Deny and ask findings of the command rules for one simple command. */
 export function judgeCommandRules(simple: Simple, rules: CommandRules['tight']): Finding[] {
   const words = simple.words;
@@ -76,7 +96,9 @@ export function judgeCommandRules(simple: Simple, rules: CommandRules['tight']):
   for (const text of open)
     for (const r of rules.around(text.slice(0, text.indexOf(UNKNOWN))))
       if (fits(r.pattern, text)) add(r, 'possible', possible);
-  if (!takesData(words)) for (const r of startedBy(words, rules)) add(r, 'possible', 'could start what is named by');
+  const started = 'could start what is named by';
+  if (!takesData(words)) for (const r of startedBy(words, rules)) add(r, 'possible', started);
+  for (const r of startedInCode(simple, rules)) add(r, 'possible', started);
   return out;
 }
 

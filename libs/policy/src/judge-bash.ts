@@ -6,8 +6,9 @@ import type { Resolved } from './bash/words.ts';
 import { baseName, SHELLS } from './bash/wrappers.ts';
 import { coveringAllows, judgeCommandRules, namesProgram } from './command-rules.ts';
 import { isHarmlessName } from './environment.ts';
+import { runsFetchedFile } from './guards/fetched-files.ts';
 import { riskyForm } from './guards/risky.ts';
-import { isForkBomb, rootDestroyingForm } from './guards/root-destroying.ts';
+import { isForkBomb, mayBeRoot, rootDestroyingForm } from './guards/root-destroying.ts';
 import { tableAllows } from './modes.ts';
 import { isAllowed, judgePath, realPath, show } from './path-rules.ts';
 import type { CommandRules, PathRules } from './rule-index.ts';
@@ -48,7 +49,9 @@ function redirectFindings(r: Redirected, simple: Simple, judge: Judge): Finding[
   if ((r.op === '>&' || r.op === '<&') && /^(\d+-?|-)$/.test(text)) return [];
   if (isDevice(text)) return [];
   const { facts } = judge;
-  if (r.op === '<' || r.op === '<&') return judgePath(judge.reads, text, simple.cwd, facts, 'read from', false);
+  const connects = /^\/dev\/(tcp|udp)\//.test(text);
+  if (!connects && (r.op === '<' || r.op === '<&'))
+    return judgePath(judge.reads, text, simple.cwd, facts, 'read from', false);
   const out = judgePath(judge.writes, text, simple.cwd, facts, 'write to', false);
   if (r.op === '<>') out.push(...judgePath(judge.reads, text, simple.cwd, facts, 'read from', false));
   if (judge.tableAllows || simple.role === 'strict' || out.some((f) => f.kind === 'rule')) return out;
@@ -119,6 +122,12 @@ function fileFindings(simple: Simple, judge: Judge): Finding[] {
 
 function guardFindings(simple: Simple, judge: Judge): Finding[] {
   const root = rootDestroyingForm(simple, judge.facts);
+  if (root === undefined && mayBeRoot(simple)) {
+    const shown = show(simple.words.map((x) => x.text).join(' '));
+    return [
+      { effect: 'ask', kind: 'possible', text: `\`${shown}\` deletes the root when what is unresolved is empty` },
+    ];
+  }
   const risky = root === undefined ? riskyForm(simple) : undefined;
   if (root === undefined && risky === undefined) return [];
   const text = show(simple.words.map((x) => x.text).join(' '));
@@ -135,6 +144,17 @@ function guardFindings(simple: Simple, judge: Judge): Finding[] {
   }
   if (coveringAllows(simple, judge.commands.allow).some((allow) => namesProgram(allow, simple))) return [];
   return [{ effect: 'ask', kind: 'risky', text: reason }];
+}
+
+/** Files that the text itself fetches and then runs. */
+function fetchedFindings(simples: readonly Simple[], { facts }: Judge): Finding[] {
+  const { security } = facts;
+  const denies = security.dangerous_command_guard || security.hardened_mode;
+  return runsFetchedFile(simples, facts.home).map((simple) => {
+    const text = `\`${show(simple.words.map((x) => x.text).join(' '))}\` is a risky form: fetch-and-run`;
+    const at = simple.at === undefined ? {} : { at: simple.at };
+    return denies ? { effect: 'deny', kind: 'rule', text, ...at } : { effect: 'ask', kind: 'risky', text, ...at };
+  });
 }
 
 function deletesOnlyInside(simple: Simple, facts: Facts): boolean {
@@ -159,7 +179,7 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
   const scopes = raised.length > 0 || !judge.tableAllows ? scopesOf(simple, judge.facts) : [];
   const granted = raised.map((f) => ({ ...f, grant: { tool: judge.tool, action: 'execute', scopes } }));
   const out: Finding[] = [...granted, ...guardFindings(simple, judge), ...fileFindings(simple, judge)];
-  if (simple.role === 'strict' || judge.tableAllows) return out;
+  if (judge.tableAllows || (simple.role === 'strict' && simple.wraps !== true)) return out;
   const grant = { tool: judge.tool, action: 'execute', scopes: [] as string[] };
   for (const a of simple.assigns)
     if (!isHarmlessName(a.name, judge.set))
@@ -170,6 +190,7 @@ function simpleFindings(simple: Simple, judge: Judge): Finding[] {
         grant,
       });
   if (
+    simple.wraps === true ||
     simple.words.length === 0 ||
     coveringAllows(simple, judge.commands.allow).length > 0 ||
     out.some((f) => f.kind === 'rule' && f.effect === 'ask' && f.rule?.tool !== 'write' && f.rule?.tool !== 'read')
@@ -229,6 +250,7 @@ export function judgeBash(call: Call, set: PolicySet, facts: Facts, run: Run): F
     sandboxed,
     tableAllows: allows,
   };
+  out.push(...fetchedFindings(walk.simples, judge));
   for (const { rule } of judge.commands.tight.bare)
     out.push({
       effect: rule.effect === 'deny' ? 'deny' : 'ask',

@@ -1,4 +1,4 @@
-import { findSuspicious, type HostTarget, isPrivateHost } from '@countersign/patterns';
+import { carriedAddress, findSuspicious, type HostTarget, isPrivateHost } from '@countersign/patterns';
 import type { Facts, Finding, PolicySet } from './types.ts';
 
 /** Judges one host that a call wants to reach. */
@@ -23,8 +23,13 @@ export function judgeHost(
     });
   let allowed = false;
   let asked = false;
-  for (const { rule, pattern } of set.index.hosts(tool).of(target.host)) {
-    if (pattern !== undefined && !pattern.matches(target, rule.effect !== 'allow')) continue;
+  // The same host by another spelling is the same host for what tightens.
+  const carried = carriedAddress(target.host);
+  const tight = carried === undefined ? [target] : [target, { ...target, host: carried }];
+  const rules = new Set(tight.flatMap(({ host }) => set.index.hosts(tool).of(host)));
+  for (const { rule, pattern } of rules) {
+    const spellings = rule.effect === 'allow' ? [target] : tight;
+    if (pattern !== undefined && !spellings.some((one) => pattern.matches(one, rule.effect !== 'allow'))) continue;
     if (rule.effect === 'allow') allowed = true;
     else {
       asked = true;
@@ -37,7 +42,7 @@ export function judgeHost(
       });
     }
   }
-  const forbidden = set.index.forbidden.holds(target, true);
+  const forbidden = tight.some((one) => set.index.forbidden.holds(one, true));
   const listed = !forbidden && set.index.allowed.holds(target, false);
   if (forbidden)
     out.push({ effect: 'deny', kind: 'rule', text: `host \`${target.host}\` is forbidden by the organisation` });

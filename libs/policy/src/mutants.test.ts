@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 const repository = path.join(import.meta.dirname, '../../..');
-const vectors = ['cases.jsonl', 'more.jsonl', 'kinds.jsonl'].map((name) =>
+const vectors = ['cases.jsonl', 'more.jsonl', 'kinds.jsonl', 'attacks.jsonl'].map((name) =>
   path.join(repository, 'vectors/policy', name),
 );
 
@@ -19,7 +19,12 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
     'if (problem !== undefined) return refusal',
     'if (problem === null) return refusal',
   ],
-  ['unknown tools', 'policy/src/decide.ts', 'if (actionOf(tool) === undefined)', 'if (actionOf(tool) === null)'],
+  [
+    'unknown tools',
+    'policy/src/decide.ts',
+    "if (actionOf(tool) === undefined && call.executor !== 'agent')",
+    'if (actionOf(tool) === null)',
+  ],
   ['tighten', 'policy/src/decide.ts', 'if (call.tighten !== undefined)', 'if (call.tighten === null)'],
   ['profile judgement', 'policy/src/decide.ts', ', ...judgeProfile(call, set, facts)]', ']'],
   [
@@ -146,15 +151,15 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   [
     'forbidden hosts',
     'policy/src/judge-host.ts',
-    'const forbidden = set.index.forbidden.holds(target, true);',
+    'const forbidden = tight.some((one) => set.index.forbidden.holds(one, true));',
     'const forbidden = false;',
   ],
   ['hardened hosts', 'policy/src/judge-host.ts', 'if (hardened && !listed)', 'if (false)'],
   [
     'every port of a deny',
     'policy/src/judge-host.ts',
-    "pattern.matches(target, rule.effect !== 'allow')",
-    'pattern.matches(target, false)',
+    "pattern.matches(one, rule.effect !== 'allow')",
+    'pattern.matches(one, false)',
   ],
   [
     'real paths',
@@ -237,6 +242,39 @@ const MUTANTS: readonly (readonly [string, string, string, string])[] = [
   ['calls of functions', 'policy/src/bash/walk.ts', 'if (body === undefined) return;', 'return;'],
   ['texts borne by options', 'policy/src/bash/walk.ts', '...borneBy(simple)]', ']'],
   ['the folder of a wrapper', 'policy/src/bash/walk.ts', 'folder === undefined ?', 'true ?'],
+  [
+    'assignments before a shell',
+    'policy/src/judge-bash.ts',
+    "(simple.role === 'strict' && simple.wraps !== true)",
+    "simple.role === 'strict'",
+  ],
+  ['redirects from the network', 'policy/src/judge-bash.ts', 'if (!connects &&', 'if ('],
+  ['deletes that may be of the root', 'policy/src/judge-bash.ts', 'root === undefined && mayBeRoot(simple)', 'false'],
+  ['fetched files that are run', 'policy/src/judge-bash.ts', 'out.push(...fetchedFindings(walk.simples, judge));', ''],
+  ['words that xargs reads', 'policy/src/bash/wrappers.ts', 'return [...each, ...filled];', 'return each;'],
+  ['files that xargs gets from find', 'policy/src/bash/wrappers.ts', 'return [...each, ...filled];', 'return filled;'],
+  [
+    'commands in program text',
+    'policy/src/command-rules.ts',
+    'for (const r of startedInCode(simple, rules))',
+    'for (const r of [] as CommandRule[])',
+  ],
+  ['programs of git by their own name', 'policy/src/command-rules.ts', ".replace(/^git-(?=[a-z])/, 'git ')", ''],
+  ['homes of others', 'policy/src/guards/root-destroying.ts', 'if (OTHER_HOME.test(word.source)) return true;', ''],
+  ['texts that the shell generates', 'policy/src/guards/risky.ts', 'if (stdin && isGenerated(simple))', 'if (false)'],
+  [
+    'addresses that carry another',
+    'policy/src/judge-host.ts',
+    'carried === undefined ? [target] :',
+    'true ? [target] :',
+  ],
+  ['encoded paths of hosts', 'patterns/src/host.ts', ' && !AMBIGUOUS.test(path)', ''],
+  [
+    'plain forms of paths of hosts',
+    'patterns/src/host.ts',
+    'return under(path) || under(plainPath(',
+    'return under(path) || under(String(',
+  ],
   ['patterns as data', 'policy/src/bash/programs.ts', 'if (attached?.test(word.text) === true) continue;', ''],
 ];
 

@@ -13,6 +13,7 @@ const VALUES: Readonly<Record<string, RegExp>> = {
   zip: /^(-TT|--unzip-command)(?:=(.*))?$/s,
   tcpdump: /^(-z)(?:=(.*))?$/s,
   git: /^(-x|--exec|--extcmd|--upload-pack|--receive-pack|--[a-z]+-filter|--open-files-in-pager)(?:=(.*))?$/s,
+  make: /^(SHELL)=(.*)$/s,
   nodemon: /^(-x|--exec)(?:=(.*))?$/s,
 };
 
@@ -35,6 +36,9 @@ function gitScripts(rest: readonly string[]): string[] {
     const script = m?.[1] === undefined ? undefined : gitSetting(m[1], m[2] ?? '');
     if (script !== undefined) out.push(script);
     if (/^-O./.test(text)) out.push(text.slice(2));
+    const fromVariable = text === '--config-env' ? rest[i + 1] : /^--config-env=(.*)$/s.exec(text)?.[1];
+    if (fromVariable !== undefined && gitSetting(fromVariable.split('=')[0] ?? '', '!') !== undefined)
+      out.push(UNKNOWN);
   });
   const at = rest.findIndex((x) => /^(submodule|bisect|config)$/.test(x));
   const behind = rest.slice(at + 1).filter((x) => !/^--(recursive|quiet|global|local|system|add|replace-all)$/.test(x));
@@ -66,6 +70,7 @@ export function borneScripts(name: string, words: readonly Resolved[]): string[]
   if (/^g?sed$/.test(name)) return [...scanSedScript(sedWords(words).script).runs];
   if (/^(?:ssh|scp|sftp|mosh)$/.test(name)) return rest.flatMap((x) => SSH.exec(x)?.[1] ?? []);
   if (/^(?:vi|vim|nvim|view|ex|less)$/.test(name)) return rest.flatMap((x) => EDITOR.exec(x)?.[1] ?? []);
+  if (name === 'socat') return rest.flatMap((x) => /^(?:EXEC|SYSTEM|SHELL):["']?([^,"']*)/i.exec(x)?.[1] ?? []);
   const option = Object.hasOwn(VALUES, name) ? VALUES[name] : undefined;
   const out = name === 'git' ? gitScripts(rest) : [];
   if (name === 'tar') for (const x of rest) out.push(...(/^--checkpoint-action=exec=(.*)$/s.exec(x)?.slice(1) ?? []));
@@ -77,9 +82,18 @@ export function borneScripts(name: string, words: readonly Resolved[]): string[]
   return out;
 }
 
+type Assign = { readonly name: string; readonly value: string };
+
 const RUN_BY_OTHERS =
   /^(?:EDITOR|VISUAL|PAGER|MANPAGER|BROWSER|GIT_EDITOR|GIT_SEQUENCE_EDITOR|GIT_PAGER|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|SSH_ASKPASS|SUDO_ASKPASS|LESSOPEN|LESSCLOSE|PROMPT_COMMAND|RIPGREP_CONFIG_PATH)$/;
 
+/** Prompts are expanded each time the shell shows them, and `set -x` shows one before each command. */
+const PROMPT = /^PS[0-4]$/;
+const prompted = ({ name, value }: Assign): string[] =>
+  PROMPT.test(name) && /\$\(|`/.test(value) ? [`: "${value}"`] : [];
+
 /** Values of assignments that some program will hand to a shell. */
-export const assignedScripts = (assigns: readonly { readonly name: string; readonly value: string }[]): string[] =>
-  assigns.filter((a) => RUN_BY_OTHERS.test(a.name) && a.value.trim() !== '').map((a) => a.value.replace(/^\|/, ''));
+export const assignedScripts = (assigns: readonly Assign[]): string[] => [
+  ...assigns.filter((a) => RUN_BY_OTHERS.test(a.name) && a.value.trim() !== '').map((a) => a.value.replace(/^\|/, '')),
+  ...assigns.flatMap(prompted),
+];

@@ -65,7 +65,8 @@ function outputOptions(words: readonly Resolved[]): Resolved[] {
   const short =
     /^(sort|tree|less|iconv|gpg|curl|gcc|cc|clang|g\+\+|ld|go|openssl|pandoc|wget|patch|xz|zstd|shuf)$/.test(name);
   words.forEach((x, i) => {
-    const long = /^--?(output|out|keyout|outfile|output-document|output-file|log-file|LOG-FILE)(=(.*))?$/s.exec(x.text);
+    const long =
+      /^--?(output-dir|output|out|keyout|outfile|output-document|output-file|log-file|LOG-FILE)(=(.*))?$/s.exec(x.text);
     if (long !== null) out.push(long[2] === undefined ? (words[i + 1] ?? unknownTarget) : literal(long[3] ?? ''));
     else if (short && (x.text === '-o' || x.text === '-O')) out.push(words[i + 1] ?? unknownTarget);
     else if (short && /^-[oO]./.test(x.text) && !/^-out/.test(x.text)) out.push(literal(x.text.slice(2)));
@@ -119,16 +120,27 @@ function tarTargets(words: readonly Resolved[]): Resolved[] {
   return [...(creates ? [archive ?? unknownTarget] : []), ...(extracts || !creates ? place : [])];
 }
 
+/** Where a find starts: what stands before its tests, behind the options of its own. */
+export function findStarts(words: readonly Resolved[]): Resolved[] {
+  const out: Resolved[] = [];
+  for (let i = 1; i < words.length; i++) {
+    const word = words[i];
+    if (word === undefined) continue;
+    if (word.text === '-D') i++;
+    else if (/^-([HLP]|O\d*)$/.test(word.text)) continue;
+    else if (/^[-(!]/.test(word.text)) break;
+    else out.push(word);
+  }
+  return out.length === 0 ? [literal('.')] : out;
+}
+
 /** Deleting below a starting point may reach any file in it, but only what its tests select. */
 function findTargets(words: readonly Resolved[]): Resolved[] {
   const out = words.flatMap((x, i) =>
     /^-(fprint0?|fprintf|fls)$/.test(x.text) ? [words[i + 1] ?? unknownTarget] : [],
   );
   if (!words.some((x) => x.text === '-delete')) return out;
-  const end = words.findIndex((x, i) => i > 0 && /^[-(!]/.test(x.text));
-  const starts = words.slice(1, end === -1 ? undefined : end);
-  for (const start of starts.length === 0 ? [literal('.')] : starts)
-    out.push(start, literal(`${start.text.replace(/\/+$/, '')}/${UNKNOWN}`));
+  for (const start of findStarts(words)) out.push(start, literal(`${start.text.replace(/\/+$/, '')}/${UNKNOWN}`));
   return out;
 }
 
@@ -213,8 +225,13 @@ export function writeTargets(simple: Simple): Resolved[] {
     }
     case 'awk':
     case 'gawk':
-    case 'mawk':
-      return awkTargets(words);
+    case 'mawk': {
+      const inPlace = words.some((x, i) => /^(-i|--include)$/.test(x.text) && words[i + 1]?.text === 'inplace');
+      return [
+        ...awkTargets(words),
+        ...(inPlace || words.some((x) => /^(-i|--include=)inplace$/.test(x.text)) ? operands : []),
+      ];
+    }
     case 'uniq':
       return operands.slice(1);
     case 'patch':
@@ -248,6 +265,13 @@ const ATTACHED: Readonly<Record<string, RegExp>> = {
   grep: /^-[a-zA-Z]*e./,
   rg: /^-[a-zA-Z]*[eg]./,
 };
+
+/** Words in which a path stands beside something else: a revision, a mount, an address. */
+const COMPOSED: ReadonlyMap<string, RegExp> = new Map([
+  ['git', /^[^:/\s]*:(?!\/\/)([^:]+)$/],
+  ['docker', /^(?:.*,)?(?:src=|source=)?([^:,]+)[:,]/],
+  ['podman', /^(?:.*,)?(?:src=|source=)?([^:,]+)[:,]/],
+]);
 
 interface Reading {
   readonly attached: RegExp | undefined;
@@ -289,9 +313,14 @@ export function readCandidates(simple: Simple): Resolved[] {
     }
     if (word.data) continue;
     out.push(word);
-    const value = /^(?:--?[\w-]+=|@|[\w-]+=@?|-[a-zA-Z](?=[/~.]))(.+)$/s.exec(word.text);
+    const value = /^(?:--?[\w-]+=|@|[\w-]+=@?|-[a-zA-Z](?=[/~.@]))(.+)$/s.exec(word.text);
     if (value?.[1] !== undefined) out.push({ ...word, text: value[1].replace(/^@/, '') });
+    const inside = COMPOSED.get(name)?.exec(value?.[1] ?? word.text)?.[1];
+    if (inside !== undefined) out.push({ ...word, text: inside });
   }
+  if (/^[gmn]?awk$/.test(name))
+    for (const word of words)
+      for (const m of word.text.matchAll(/getline[^;}|]*<\s*"([^"]*)"/g)) out.push(literal(m[1] ?? ''));
   if (/^g?sed$/.test(name)) out.push(...scanSedScript(sedWords(words).script).reads.map(literal));
   return out;
 }

@@ -6,13 +6,21 @@ export interface Piped {
   readonly text: string;
   /** Names of all programs before it. */
   readonly programs: readonly string[];
+  /** The words of a find right before it, which prints what it finds. */
+  readonly found?: readonly Resolved[];
 }
 
 const join = (words: readonly Resolved[]): string => words.map((x) => x.text).join(' ');
 
+const NAMED: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\n', '\\': '\\', "'": "'", '"': '"' };
+
+/** What `printf` and `echo -e` make of a text; UNKNOWN for escapes that are not read here. */
 function escapes(text: string): string {
-  const out = text.replaceAll('\\n', '\n').replaceAll('\\t', '\t');
-  return out.includes('\\') ? UNKNOWN : out;
+  return text.replace(/\\(x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.?)/gs, (_all, given: string) => {
+    if (/^x./.test(given)) return String.fromCharCode(Number.parseInt(given.slice(1), 16));
+    if (/^[0-7]/.test(given)) return String.fromCharCode(Number.parseInt(given, 8) % 256);
+    return NAMED[given] ?? UNKNOWN;
+  });
 }
 
 function printed(words: readonly Resolved[]): string {
@@ -55,6 +63,8 @@ export function outputOf(words: readonly Resolved[], input: string | undefined, 
       return { text: files.length === 0 ? received : UNKNOWN, programs };
     case 'tee':
       return { text: received, programs };
+    case 'find':
+      return { text: UNKNOWN, programs, found: words };
     default:
       return { text: UNKNOWN, programs };
   }

@@ -148,6 +148,24 @@ function fillFromInput(inner: Resolved[], options: readonly Resolved[]): void {
   });
 }
 
+const MAX_GIVEN = 32;
+
+/** What xargs starts with the words that it is known to read, all of them and each alone, and with what a find finds. */
+function fromXargs(simple: Simple, inner: readonly Resolved[], options: readonly Resolved[]): Resolved[][] {
+  const found = simple.piped?.found;
+  const each = found === undefined ? [] : [[...found, literal('-exec'), ...inner, literal(UNKNOWN), literal(';')]];
+  const text = simple.input ?? simple.piped?.text ?? UNKNOWN;
+  const known = text.includes(UNKNOWN) || /['"\\]/.test(text) ? [] : text.split(/[\s\0,]+/).filter((x) => x !== '');
+  const marked = options.some((x) => /^(-I|-i|--replace)/.test(x.text));
+  const given = [...(known.length > 1 ? [known] : []), ...known.slice(0, MAX_GIVEN).map((x) => [x])];
+  const filled = given.map((list) =>
+    marked
+      ? inner.map((word) => ({ ...word, text: word.text.replaceAll('{}', list.join(' ')) }))
+      : [...inner, ...list.map(literal)],
+  );
+  return [...each, ...filled];
+}
+
 function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const words = simple.words;
   let at = 1;
@@ -177,10 +195,12 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const inner = words.slice(at);
   if (/^(flock|script|runuser|nix-shell)$/.test(name)) scripts.push(...optionScripts(words.slice(1)));
   if (inner.length === 0) return { own: 'full', commands: [], scripts };
+  const given = name === 'xargs' ? fromXargs(simple, inner, words.slice(1, at)) : [];
   if (name === 'xargs') fillFromInput(inner, words.slice(1, at));
   const folder = folderOption(name, words.slice(1, at));
   const commands: Opened['commands'] = [
     { words: inner, role: opaque ? 'strict' : 'full', assigns, ...(folder === undefined ? {} : { folder }) },
+    ...given.map((known) => ({ words: known, role: 'strict' as const, assigns })),
   ];
   if (RUNS_TEXT.test(name)) scripts.push({ text: join(inner), role: 'strict' });
   return { own: opaque ? 'full' : 'strict', commands, scripts };
@@ -263,6 +283,8 @@ export function unwrap(simple: Simple): Opened {
       return rest[0]?.text === '/dev/stdin'
         ? scripts(fromInput(simple, 'strict'))
         : scripts({ text: UNKNOWN, role: 'strict' });
+    case 'enable':
+      return rest.some((x) => /^-\w*f/.test(x.text)) ? scripts({ text: UNKNOWN, role: 'strict' }) : nothing('full');
     case 'at':
     case 'batch':
       return scripts(fromInput(simple, 'strict'));

@@ -13,6 +13,22 @@ const PLAIN = new Set(['echo', 'printf', 'cat', 'tee']);
 /** Whether what comes through the pipe is text of the call itself or of a file, not fetched or decoded. */
 const fromPlainText = ({ piped }: Simple): boolean => piped === undefined || piped.programs.every((p) => PLAIN.has(p));
 
+/** Whether a here-string or here-document for a shell holds what a command prints; a file after `<` is a file. */
+const isGenerated = ({ input, redirects }: Simple): boolean =>
+  input?.includes(UNKNOWN) === true &&
+  !redirects.some((r) => r.op === '<') &&
+  (!input.endsWith(UNKNOWN) || input === UNKNOWN || /\$\(|`/.test(input));
+
+/** `git clean` that removes whole folders. */
+function cleansFolders(rest: readonly string[]): boolean {
+  const at = rest.findIndex((x) => !x.startsWith('-'));
+  const options = rest
+    .slice(at + 1)
+    .filter((x) => /^-[a-zA-Z]+$/.test(x))
+    .join('');
+  return rest[at] === 'clean' && options.includes('d') && options.includes('f') && !options.includes('n');
+}
+
 /** The risky form that a command takes, and whether it is a plain recursive delete. */
 export function riskyForm(simple: Simple): { readonly form: string; readonly plainDelete: boolean } | undefined {
   const words = simple.words;
@@ -43,6 +59,7 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
     const script = rest.find((x) => x === '-' || x === '/dev/stdin' || !x.startsWith('-') || /^-[cemprn]/.test(x));
     if ((script === undefined || script === '-' || script === '/dev/stdin') && !fromPlainText(simple))
       return risky('decode-and-run or fetch-and-run');
+    if (script?.startsWith('/dev/fd/') === true) return risky('fetch-and-run');
     if (rest.some((x, i) => /^-(c|e|p|-eval|-print)$/.test(x) && (rest[i + 1] ?? '').includes(UNKNOWN)))
       return risky('running generated text');
   }
@@ -52,7 +69,9 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
     const stdin = rest.every((x) => (x.startsWith('-') && !/^-\w*c/.test(x)) || x === '/dev/stdin');
     if (stdin && !fromPlainText(simple)) return risky('decode-and-run or fetch-and-run');
     if (rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
+    if (stdin && isGenerated(simple)) return risky('running generated text');
   }
+  if (name === 'git' && cleansFolders(rest)) return { form: 'recursive delete', plainDelete: true };
   if ((name === 'source' || name === '.') && rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
   if (/^\$'.*\\/.test(first?.source ?? '')) return risky('program name in escapes');
   const flags = rest.map((x) => x.toLowerCase());

@@ -1,6 +1,7 @@
 import { isInside, normalisePath } from '@countersign/patterns';
+import { findStarts } from '../bash/programs.ts';
 import type { Simple } from '../bash/walk.ts';
-import { type Resolved, UNKNOWN } from '../bash/words.ts';
+import { literal, type Resolved, UNKNOWN } from '../bash/words.ts';
 import { baseName } from '../bash/wrappers.ts';
 import type { Facts } from '../types.ts';
 
@@ -13,9 +14,25 @@ export function isRecursiveDelete(words: readonly Resolved[]): boolean {
   );
 }
 
+/** The whole home of another account. */
+const OTHER_HOME = /^~[A-Za-z_][\w.-]*\/*(\.?\*)?$/;
+const PRESENT_FOLDER = /^"?(\$\(|`)[ \t]*pwd([ \t]+-[LP])?[ \t]*[)`]"?\/*$/;
+/** `${name:-text}`: the text stands there when nothing is set. */
+const DEFAULTED = /^"?\$\{\w+:?[-=]([^}]*)\}"?((?:\/\.?\*?)*)$/;
+
+/** Whether a recursive delete would be one of the root if what is unresolved in front of a slash were empty. */
+export const mayBeRoot = ({ words }: Simple): boolean =>
+  isRecursiveDelete(words) && words.slice(1).some((x) => new RegExp(`^${UNKNOWN}+/+[.*?]*$`).test(x.text));
+
 /** Whether deleting or opening up this word would destroy the host, the home or the whole project. */
 function isRoot(word: Resolved, simple: Simple, facts: Facts): boolean {
-  if (word.text.includes(UNKNOWN)) return false;
+  if (OTHER_HOME.test(word.source)) return true;
+  if (PRESENT_FOLDER.test(word.source)) return isRoot(literal('.'), simple, facts);
+  const standing = DEFAULTED.exec(word.source);
+  if (word.text.includes(UNKNOWN)) {
+    const text = `${standing?.[1] ?? ''}${standing?.[2] ?? ''}`;
+    return text !== '' && !/[$`]/.test(text) && isRoot(literal(text), simple, facts);
+  }
   const stem = word.text
     .replace(/(?<=.)\/+$/, '')
     .replace(/\/[.![\]]*[*?][*?.![\]]*$/, '/')
@@ -55,12 +72,10 @@ export function rootDestroyingForm(simple: Simple, facts: Facts): string | undef
         x.text === '-delete' ||
         (/^-(exec|execdir|ok|okdir)$/.test(x.text) && baseName(rest[i + 1]?.text ?? '') === 'rm'),
     );
-    const first = rest.findIndex((x) => /^[-(!]/.test(x.text));
     const filtered = rest.some((x) => /^-(i?name|i?path|regex|newer|mtime|size|empty|type)$/.test(x.text));
-    const starts = rest.slice(0, first === -1 ? undefined : first);
     if (
       deletes &&
-      starts.some(
+      findStarts(words).some(
         (x) =>
           isRoot(x, simple, facts) &&
           (!filtered || !isInside(normalisePath(x.text, simple.cwd ?? '/', facts.home), facts.project)),
@@ -71,7 +86,7 @@ export function rootDestroyingForm(simple: Simple, facts: Facts): string | undef
   return undefined;
 }
 
-const BOMB_BODY = String.raw`\s{0,8}[{(][^})]{0,200}?\1[^})|]{0,40}\|&?\s{0,8}\1`;
+const BOMB_BODY = String.raw`\s{0,8}[{(](?:[^})]{0,200}?[\s;&|({])?\1(?![\w.-])[^})|&]{0,40}(?:\|&?|&)\s{0,8}\1(?![\w.-])`;
 const BOMBS = [
   new RegExp(String.raw`(?<![\w:.])([\w:.]{1,64})[ \t]{0,8}\([ \t]{0,8}\)${BOMB_BODY}`),
   new RegExp(String.raw`(?<!\w)function[ \t]{1,8}([\w:.]{1,64})(?:[ \t]{0,8}\([ \t]{0,8}\))?${BOMB_BODY}`),
