@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import {
   CallCancel,
@@ -16,6 +16,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import { accepted } from '../local-installation.ts';
 import { verifyLog } from './check.ts';
+import { enrolSamples } from './enrol.ts';
 import {
   answerAndEnd,
   callUntil,
@@ -25,7 +26,8 @@ import {
   newSession,
   startFleet,
 } from './fleet-under-test.ts';
-import { endOf } from './samples.ts';
+import { startInstallation } from './installation.ts';
+import { endOf, sampleAgent } from './samples.ts';
 
 let fleet: FleetUnderTest;
 let gateway: NatsConnection;
@@ -57,6 +59,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway?.close();
   await fleet?.stop();
+  rmSync(fleet?.root, { recursive: true, force: true });
 }, 60_000);
 
 test('gateway, audit, host and agent rotate their keys while calls run: every call ends well and one that waited is approved', async () => {
@@ -193,3 +196,22 @@ test('a stranger cannot rotate the keys of a member, nor can its revoked key', a
     expect(answer).toMatchObject({ ok: false, error: { code: 'countersign.gateway.keys_refused' } });
   }
 });
+
+test('an installation starts again with the keys that it rotated to, and revoked ones stay revoked', async () => {
+  const revoked = before.get('gateway')?.publicKey ?? '';
+  const { rosterVersion } = keysSchema.parse(await commandOf(fleet, 'keys', 'list'));
+  await fleet.agent.close();
+  await gateway.close();
+  await fleet.installation.stop();
+  const installation = await startInstallation(fleet.root, () => undefined, { gateways: 2 });
+  await enrolSamples(installation);
+  const agent = await sampleAgent(installation);
+  fleet = { ...fleet, installation, agent, stop: () => agent.close().then(installation.stop) };
+  const session = await newSession(fleet);
+  const call = await agent.call({ tool: 'read', args: { path: 'notes.txt' }, session });
+  expect((await endOf(call)).state).toBe('done');
+  expect([await stateOf(revoked), keysSchema.parse(await commandOf(fleet, 'keys', 'list')).rosterVersion]).toEqual([
+    'revoked',
+    rosterVersion,
+  ]);
+}, 120_000);

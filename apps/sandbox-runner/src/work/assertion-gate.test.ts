@@ -147,6 +147,11 @@ test('one signature over several orders starts each of them, and none that was n
   expect(refusal([{ ...one, tree: undefined }])).toMatch(/signed something else/);
 });
 
+test('an approval of a moment ago holds on a host whose clock is as far behind as a ready one may be', () => {
+  expect(refusal([assertion({ statement: { not_before_ms: NOW + 5_000 } })])).toBe(undefined);
+  expect(refusal([assertion({ statement: { expiry_ms: NOW + 1 } })])).toBe(undefined);
+});
+
 test('while a newer list of approvers is in force, a pinned order waits and another one starts', () => {
   approversInForce = 2;
   expect(refusal([assertion()])).toBe('wait');
@@ -202,7 +207,7 @@ test.each<[string, RegExp, () => string | undefined]>([
   [
     'an approval that does not hold yet',
     /at this time/,
-    () => refusal([assertion({ statement: { not_before_ms: NOW + 1 } })]),
+    () => refusal([assertion({ statement: { not_before_ms: NOW + 5_001 } })]),
   ],
   ['another page', /another page/, () => refusal([assertion({ passkey: { origin: 'https://evil.example' } })])],
   [

@@ -47,3 +47,39 @@ test('a second freeze ahead of its beat adds to the first', () => {
   beats.hold(5n, ['agent:b']);
   expect([beats.freezeEpoch(), beats.current()?.frozenScopes]).toEqual([6n, ['host:other', 'agent:a', 'agent:b']]);
 });
+
+/** A host whose clock differs from audit's by so much, after one beat. */
+function withOffset(offsetMs: number) {
+  const beats = new BeatWatch(
+    (key) => key === audit.publicKey,
+    { now: () => NOW + offsetMs },
+    () => '',
+  );
+  return { beats, taken: beats.take(beat(NOW, 1n)) };
+}
+
+test.each<[number, { taken: boolean; isOff: boolean }]>([
+  [0, { taken: true, isOff: false }],
+  [5_000, { taken: true, isOff: false }],
+  [5_001, { taken: true, isOff: true }],
+  [30_001, { taken: false, isOff: false }],
+  [-5_000, { taken: true, isOff: false }],
+  [-5_001, { taken: false, isOff: true }],
+])(
+  'a clock %d ms ahead of audit: a beat counts within the limits, and a clock beyond 5 s is said to be off',
+  (offsetMs, expected) => {
+    const { beats, taken } = withOffset(offsetMs);
+    expect({ taken, isOff: beats.clockIsOff() }).toEqual(expected);
+  },
+);
+
+test('a clock that was behind is right again with the next beat that counts, and no stranger says that it is off', async () => {
+  const { beats } = withOffset(-5_001);
+  beats.take(beat(NOW - 5_000, 1n));
+  expect(beats.clockIsOff()).toBe(false);
+  const stranger = await openIdentity(await createIdentity('audit', 'audit'));
+  const body = Beat.encode(Beat.fromPartial({ atMs: BigInt(NOW + 60_000) })).finish();
+  const message = { kind: EnvelopeKind.BEAT, subject: subjects.beat(), body, nowMs: NOW + 60_000 };
+  beats.take(signEnvelope(stranger, message));
+  expect(beats.clockIsOff()).toBe(false);
+});

@@ -2,8 +2,8 @@ import type { Clock } from '@countersign/kernel';
 import { Beat, EnvelopeKind, openEnvelope, subjects } from '@countersign/protocol';
 import { type BeatFacts, MAX_BEAT_AGE_MS } from './verify-order.ts';
 
-/** The local clock may be ahead of audit's by this much. */
-const MAX_CLOCK_OFFSET_MS = 5_000;
+/** The local clock may differ from audit's by this much. */
+export const MAX_CLOCK_OFFSET_MS = 5_000;
 
 /** Scopes that are held ahead of a beat; what is over this comes with the beat. */
 const MAX_HELD_SCOPES = 10_000;
@@ -17,6 +17,7 @@ export class BeatWatch {
   private newest: BeatFacts | undefined;
   private note = '';
   private offsetMs = 0;
+  private isBehind = false;
   private epoch = 0n;
   private held: { readonly epoch: bigint; readonly scopes: readonly string[] } | undefined;
 
@@ -40,6 +41,8 @@ export class BeatWatch {
       nowMs,
       maxAgeMs: 3 * MAX_BEAT_AGE_MS,
     });
+    // Its signature is right and its time is ahead of ours: this clock is behind.
+    if (!opened.ok && opened.error.code === 'from_the_future') this.isBehind = true;
     if (!opened.ok) return false;
     let beat: Beat;
     try {
@@ -49,6 +52,7 @@ export class BeatWatch {
     }
     const atMs = Math.min(Number(beat.atMs), opened.value.issuedAtMs);
     if (this.newest && atMs <= this.newest.atMs) return false;
+    this.isBehind = false;
     this.newest = {
       atMs,
       frozenScopes: beat.frozenScopes,
@@ -90,8 +94,8 @@ export class BeatWatch {
     return this.note;
   }
 
-  /** True when the newest beat came with a time too far from the local one. */
+  /** True when the newest beat came with a time too far from the local one, ahead or behind. */
   clockIsOff(): boolean {
-    return this.offsetMs > MAX_CLOCK_OFFSET_MS;
+    return this.isBehind || this.offsetMs > MAX_CLOCK_OFFSET_MS;
   }
 }

@@ -10,6 +10,7 @@ import {
   verifyAssertion,
   type WorkOrder,
 } from '@countersign/protocol';
+import { MAX_CLOCK_OFFSET_MS } from './beat-watch.ts';
 
 export type AssertionCheck = {
   readonly order: WorkOrder;
@@ -36,7 +37,9 @@ function mismatch(statement: ApprovalStatement, { order, executedDigest, nowMs }
   if (statement.profile !== order.profile) return 'another profile was approved';
   if (statement.scope !== order.project) return 'another project was approved';
   if (!statement.hosts.includes(order.host)) return 'another host was approved';
-  if (nowMs < statement.not_before_ms || nowMs >= statement.expiry_ms) return 'the approval does not hold at this time';
+  // A clock that is as far behind as a ready host's may be has not reached the approval yet.
+  if (nowMs + MAX_CLOCK_OFFSET_MS < statement.not_before_ms || nowMs >= statement.expiry_ms)
+    return 'the approval does not hold at this time';
   return undefined;
 }
 
