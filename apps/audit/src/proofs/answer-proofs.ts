@@ -22,15 +22,24 @@ export type AnswerProofsOptions = {
   readonly log: (error: unknown) => void;
 };
 
-/** Key of an enrolled host, as the witness `host/<id>`. */
-async function hostWitness(reader: pg.Pool, host: string): Promise<NoteVerifier[]> {
-  const { rows } = await reader.query<{ key: string | null }>(
-    "select value->>'sign_key' as key from audit.document where kind = 'member' and key = $1",
+type HostKeys = {
+  readonly sign_key: string;
+  readonly previous?: readonly { readonly sign_key: string; readonly until_ms: number }[];
+  readonly revoked?: readonly string[];
+};
+
+/** Keys of an enrolled host that count now, the old and the new one during a rotation, each as the witness `host/<id>`. */
+async function hostWitness(reader: pg.Pool, host: string, nowMs: number): Promise<NoteVerifier[]> {
+  const { rows } = await reader.query<{ value: HostKeys }>(
+    "select value from audit.document where kind = 'member' and key = $1",
     [`host:${host}`],
   );
-  const key = rows[0]?.key;
-  if (typeof key !== 'string') return [];
-  return [{ name: `host/${host}`, publicKey: rawPublicKey(key), sha256, verifyEd25519 }];
+  const keys = rows[0]?.value;
+  if (typeof keys?.sign_key !== 'string') return [];
+  const old = (keys.previous ?? []).filter(({ until_ms }) => nowMs < until_ms).map(({ sign_key }) => sign_key);
+  return [keys.sign_key, ...old]
+    .filter((key) => !keys.revoked?.includes(key))
+    .map((key) => ({ name: `host/${host}`, publicKey: rawPublicKey(key), sha256, verifyEd25519 }));
 }
 
 /** Proofs against the newest stored checkpoint; undefined for a size that this log does not have. */
@@ -64,7 +73,8 @@ export function answerProofs(options: AnswerProofsOptions): void {
   let inHand = 0;
   const answer = async (data: Uint8Array, host: string): Promise<Uint8Array | undefined> => {
     const request = ProofRequest.decode(data);
-    if (request.cosigned !== '') await addCosignatures(pool, request.cosigned, await hostWitness(reader, host), now());
+    if (request.cosigned !== '')
+      await addCosignatures(pool, request.cosigned, await hostWitness(reader, host, now()), now());
     const reply = await replyTo(request, options);
     return reply && ProofReply.encode(reply).finish();
   };
