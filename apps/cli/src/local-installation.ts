@@ -36,6 +36,10 @@ export function localGateway(command: Command, token: TokenName): GatewayClient 
   return gatewayClient(readEndpoints(data).http, readTokens(data)[token] ?? '');
 }
 
+/** Address of the same gateway. */
+export const gatewayAddress = (command: Command): string =>
+  connectionOf(command)?.gateway ?? readEndpoints(opened(command)).http;
+
 /** Help of `--agent`. */
 export const AGENT_OPTION =
   'file that `agent enroll` wrote; COUNTERSIGN_AGENT names it too (default: the sample agent of this machine)';

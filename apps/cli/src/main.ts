@@ -13,6 +13,7 @@ import { addDelegationsCommand, addReviewsCommand } from './commands/governance.
 import { addGrantsCommand } from './commands/grants.ts';
 import { addGuardianCommand } from './commands/guardian.ts';
 import { addKeysCommand } from './commands/keys.ts';
+import { addLoginLinkCommand } from './commands/login-link.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addProcessesCommand } from './commands/processes.ts';
@@ -51,6 +52,7 @@ function program(): Command {
     addSandboxCommand,
     addDoctorCommand,
     addTokensCommand,
+    addLoginLinkCommand,
     addEnrollCommands,
     addApproversCommand,
     addDelegationsCommand,

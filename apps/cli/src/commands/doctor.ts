@@ -14,7 +14,15 @@ function pinsText(classes: unknown): string {
 async function findings(command: Command): Promise<Finding[]> {
   const gateway = localGateway(command, 'local-operator');
   if (!(await gateway.isReady())) {
-    return [{ check: 'gateway', ok: false, detail: 'does not answer ready; run `npm start` and read its log' }];
+    return [
+      {
+        check: 'gateway',
+        ok: false,
+        detail: connectionOf(command)
+          ? 'does not answer ready; read the logs of gateway and audit'
+          : 'does not answer ready; run `npm start` and read its log',
+      },
+    ];
   }
   const hosts = accepted(await gateway.hosts());
   return [

@@ -156,6 +156,16 @@ test('a host and an agent join over TLS, a call runs, and the log verifies with 
   expect([verified.code, verified.stdout]).toEqual([0, expect.stringContaining('0 problems')]);
 }, 120_000);
 
+test('a login link goes to a file of its own and signs in once', async () => {
+  const link = at('login-link');
+  expect(await countersign('login-link', ...ADMIN)).toMatchObject({ code: 2, stdout: '' });
+  expect(await countersign('login-link', '--out', link, ...ADMIN)).toMatchObject({ code: 0 });
+  expect(statSync(link).mode & 0o777).toBe(0o600);
+  const open = async () => (await fetch(readFileSync(link, 'utf8').trim(), { redirect: 'manual' })).headers;
+  expect((await open()).get('set-cookie')).toContain('HttpOnly');
+  expect((await open()).get('set-cookie')).toBeNull();
+});
+
 test('wrong credentials behind the proxy count against their sender, not against the proxy', async () => {
   const status = async (from: string, token: string) => {
     const headers = { authorization: `Bearer ${token}`, 'x-forwarded-for': from };
