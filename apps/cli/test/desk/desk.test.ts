@@ -4,62 +4,18 @@ import { gzipSync } from 'node:zlib';
 import type { SubmittedCall } from '@countersign/agent';
 import { rosterKey } from '@countersign/protocol';
 import { loadRoster } from '@countersign/service-kit';
-import type { Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { endOf } from '../../src/embedded/samples.ts';
 import { axeProblems } from './axe-problems.ts';
-import { buildDesk, type DeskPage, type DeskStage, type OpenOptions, startDeskStage } from './desk-stage.ts';
+import { inProject, openCall, row, stage, stateOf, submit, useDeskStage, withPage, write } from './desk-hands.ts';
+import { buildDesk, type OpenOptions } from './desk-stage.ts';
+import { sessionFlows } from './session-flows.ts';
 
 const FIRST_LOAD_BYTES = 250 * 1024;
-const LIMIT_MS = 10_000;
 /** Forty calls are judged and looked at by their host before they wait. */
 const MANY_MS = 45_000;
-let stage: DeskStage;
 
-beforeAll(async () => {
-  stage = await startDeskStage();
-}, 120_000);
-afterAll(() => stage?.stop(), 60_000);
-afterEach(async () => {
-  const operator = stage.installation.client('local-operator');
-  const waiting = await operator.calls({ state: 'pending', limit: 500 });
-  for (const { callId } of waiting.ok ? waiting.value : []) await operator.cancel(callId, 'the test is over');
-});
-
-const submit = (tool: string, args: object): Promise<SubmittedCall> =>
-  stage.agent.call({ tool, args, session: stage.session });
-const write = (name: string, content = `content of ${name}\n`) => submit('write', { path: name, content });
-const inProject = (name: string) => path.join(stage.installation.data.sampleProject, name);
-const row = (page: Page, { callId }: SubmittedCall) => page.locator(`a[data-call="${callId}"]`);
-const stateOf = async ({ callId }: SubmittedCall) => {
-  const found = await stage.installation.client('local-approver').callById(callId);
-  return found.ok ? found.value.state : '';
-};
-/** Opens a page for one test; nothing may have been stopped by its content security policy, and nothing thrown. */
-async function withPage(options: OpenOptions, use: (desk: DeskPage) => Promise<void>): Promise<void> {
-  const desk = await stage.open(options);
-  desk.page.setDefaultTimeout(LIMIT_MS);
-  try {
-    await use(desk);
-    expect(desk.violations).toEqual([]);
-  } catch (error) {
-    const shown = await desk.page.locator('body').textContent();
-    throw new Error(
-      `${error instanceof Error ? error.message : error}\nthe page shows: ${(shown ?? '').slice(0, 2_000)}`,
-      {
-        cause: error,
-      },
-    );
-  } finally {
-    await desk.context.setOffline(false);
-    await desk.page.close();
-  }
-}
-
-async function openCall(page: Page, call: SubmittedCall): Promise<void> {
-  await row(page, call).click();
-  await page.locator('.decision[data-settled="true"]').waitFor();
-}
+useDeskStage();
 
 describe('deciding', () => {
   test('a new call appears by itself, is shown whole, and runs after one approval', () =>
@@ -377,3 +333,5 @@ describe('the page', () => {
     expect(bytes.reduce((sum, size) => sum + size, 0)).toBeLessThan(FIRST_LOAD_BYTES);
   });
 });
+
+sessionFlows();

@@ -61,3 +61,14 @@ export const fetchCallContext = (callId: string): Promise<CallContext> =>
 /** Earlier calls of the same tool, agent and program, newest first. */
 export const fetchAlike = async (callId: string) =>
   (await request(`/v1/calls/${encodeURIComponent(callId)}/alike`, z.object({ calls: z.array(callSchema) }))).calls;
+
+const scriptSchema = z.object({
+  path: z.string(),
+  text: z.optional(z.string()),
+  problem: z.optional(z.enum(['changed', 'large', 'unreadable', 'binary'])),
+});
+
+/** Text of the scripts that a command starts, as its host has them now; masked. */
+export const fetchScripts = async (callId: string) =>
+  (await request(`/v1/calls/${encodeURIComponent(callId)}/scripts`, z.object({ scripts: z.array(scriptSchema) })))
+    .scripts;

@@ -42,6 +42,15 @@ const detailSchema = z.extend(callSchema, {
   passkey: z.boolean(),
   /** Why the signed-in person could not approve. */
   refusal: z.optional(z.string()),
+  /** Who has answered a waiting call and who is missing; an empty group stands for any approver. */
+  approval: z.optional(
+    z.object({
+      answered: z.array(z.string()),
+      missing: z.array(z.object({ group: z.string(), count: z.number() })),
+      escalated: z.boolean(),
+      dueMs: z.optional(z.number()),
+    }),
+  ),
 });
 
 export type Call = z.infer<typeof callSchema>;
@@ -72,18 +81,29 @@ export async function fetchWaiting(): Promise<{ calls: readonly Call[]; cut: boo
 export const fetchCall = (callId: string): Promise<CallDetail> =>
   request(`/v1/calls/${encodeURIComponent(callId)}`, detailSchema);
 
+/** What a person takes away from a call; it never adds. */
+export type Narrowing = {
+  /** Of the hosts that the call may reach, those that stay. */
+  readonly hosts?: readonly string[];
+  /** Shorter wall-clock limit, milliseconds. */
+  readonly timeoutMs?: number;
+  /** Patterns of paths that become read-only. */
+  readonly readOnlyPaths?: readonly string[];
+};
+
 /** What a person answers. */
 export type Answer = {
   readonly answer: 'approve' | 'deny';
   readonly reason: string;
   /** Only `session` where the call offers it. */
   readonly remember?: 'session';
+  readonly narrow?: Narrowing | undefined;
 };
 
 /** Answers a call. Rejects with 409 when somebody else was first or the view is out of date. */
 export const decideCall = (
   call: Pick<CallDetail, 'callId' | 'viewDigest'>,
-  { answer, reason, remember }: Answer,
+  { answer, reason, remember, narrow }: Answer,
   csrf: string | undefined,
   assertion?: Assertion,
 ): Promise<{ state: string }> =>
@@ -95,12 +115,20 @@ export const decideCall = (
       ...(reason === '' ? {} : { reason }),
       ...(remember === undefined ? {} : { remember }),
       ...(assertion === undefined ? {} : { assertion }),
+      ...(narrow === undefined ? {} : { narrow }),
     },
   });
 
 /** Cancels a waiting call, or asks the host to stop a running one. */
 export const cancelCall = (callId: string, reason: string, csrf: string | undefined): Promise<{ outcome: string }> =>
   change('POST', `/v1/calls/${encodeURIComponent(callId)}/cancel`, z.object({ outcome: z.string() }), {
+    csrf,
+    body: { reason },
+  });
+
+/** Ends the turn of a call: its other calls are cancelled while they wait and stopped while they run. */
+export const stopTurn = (callId: string, reason: string, csrf: string | undefined): Promise<{ stopped: number }> =>
+  change('POST', `/v1/calls/${encodeURIComponent(callId)}/stop-turn`, z.object({ stopped: z.number() }), {
     csrf,
     body: { reason },
   });

@@ -9,6 +9,13 @@ const hostsSchema = z.object({
       reason: z.string(),
       backends: z.array(z.string()),
       running: z.number(),
+      /** What the host reported last; absent until it did. */
+      version: z.optional(z.string()),
+      platform: z.optional(z.string()),
+      seenMs: z.optional(z.number()),
+      clockAheadMs: z.optional(z.number()),
+      /** -1: the host has no pins file; null while it is away. */
+      pinnedClasses: z.nullable(z.number()),
     }),
   ),
 });

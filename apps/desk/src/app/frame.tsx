@@ -9,6 +9,7 @@ import { SettingsMenu } from './settings-menu.tsx';
 /** Places of the rail, in order. */
 const PLACES = [
   ['/', 'nav.inbox'],
+  ['/sessions', 'nav.sessions'],
   ['/changes', 'nav.changes'],
   ['/fleet', 'nav.fleet'],
   ['/grants', 'nav.grants'],

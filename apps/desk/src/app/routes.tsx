@@ -34,6 +34,16 @@ const audit = createRoute({
   component: lazyRouteComponent(() => import('../audit/audit-page.tsx'), 'AuditPage'),
 });
 
+const sessions = createRoute({
+  getParentRoute: () => root,
+  path: '/sessions',
+  component: lazyRouteComponent(() => import('../sessions/sessions-page.tsx'), 'SessionsPage'),
+});
+const session = createRoute({
+  getParentRoute: () => root,
+  path: '/sessions/$sessionId',
+  component: lazyRouteComponent(() => import('../sessions/sessions-page.tsx'), 'SessionsPage'),
+});
 const changes = createRoute({
   getParentRoute: () => root,
   path: '/changes',
@@ -56,7 +66,7 @@ const guardian = createRoute({
   component: lazyRouteComponent(() => import('../guardian/guardian-page.tsx'), 'GuardianPage'),
 });
 
-const tree = root.addChildren([inbox, call, changes, fleet, grants, guardian, policy, audit, you]);
+const tree = root.addChildren([inbox, call, sessions, session, changes, fleet, grants, guardian, policy, audit, you]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });

@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, TextInput } from '@mantine/core';
+import { Alert, Button, Checkbox, NativeSelect, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
@@ -59,17 +59,68 @@ function Active({
   );
 }
 
+const KINDS = ['all', 'host', 'agent', 'session'] as const;
+type Kind = (typeof KINDS)[number];
+
+function ScopeFields({
+  kind,
+  id,
+  hosts,
+  onChange,
+}: {
+  kind: Kind;
+  id: string;
+  hosts: readonly string[];
+  onChange: (scope: { kind: Kind; id: string }) => void;
+}) {
+  const { t } = useTranslation();
+  const choose = (value: string) => {
+    const chosen = KINDS.find((one) => one === value) ?? 'all';
+    onChange({ kind: chosen, id: chosen === 'host' ? (hosts[0] ?? '') : '' });
+  };
+  return (
+    <>
+      <NativeSelect
+        size="xs"
+        label={t('freeze.kind')}
+        value={kind}
+        onChange={(event) => choose(event.currentTarget.value)}
+        data={KINDS.map((value) => ({ value, label: t(`freeze.kind.${value}`) }))}
+      />
+      {kind === 'host' && (
+        <NativeSelect
+          size="xs"
+          label={t('freeze.id')}
+          value={id}
+          onChange={(event) => onChange({ kind, id: event.currentTarget.value })}
+          data={[...hosts]}
+        />
+      )}
+      {(kind === 'agent' || kind === 'session') && (
+        <TextInput
+          size="xs"
+          label={t('freeze.id')}
+          value={id}
+          maxLength={64}
+          onChange={(event) => onChange({ kind, id: event.currentTarget.value })}
+        />
+      )}
+    </>
+  );
+}
+
 /** What is frozen, and the switch for people who may. Both ways need a reason, which is recorded. */
-export function FreezePanel({ state }: { state: FreezeState }) {
+export function FreezePanel({ state, hosts }: { state: FreezeState; hosts: readonly string[] }) {
   const { t } = useTranslation();
   const may = mayOperate(useMe());
-  const [scope, setScope] = useState('all');
+  const [{ kind, id }, setScope] = useState<{ kind: Kind; id: string }>({ kind: 'all', id: '' });
+  const scope = kind === 'all' ? kind : `${kind}:${id.trim()}`;
   const [reason, setReason] = useState('');
   const [stopRunning, setStopRunning] = useState(false);
   const change = useFreezeChange();
   const freeze = (event: FormEvent) => {
     event.preventDefault();
-    change.mutate({ scope: scope.trim(), reason, stopRunning, lift: false });
+    change.mutate({ scope, reason, stopRunning, lift: false });
   };
   return (
     <section className="card stack" aria-label={t('freeze.title')}>
@@ -85,13 +136,7 @@ export function FreezePanel({ state }: { state: FreezeState }) {
       )}
       {may ? (
         <form onSubmit={freeze} className="row freeze-form">
-          <TextInput
-            size="xs"
-            label={t('freeze.scope')}
-            description={t('freeze.scopeHint')}
-            value={scope}
-            onChange={(event) => setScope(event.currentTarget.value)}
-          />
+          <ScopeFields kind={kind} id={id} hosts={hosts} onChange={setScope} />
           <TextInput
             size="xs"
             className="grow"
@@ -107,7 +152,13 @@ export function FreezePanel({ state }: { state: FreezeState }) {
             checked={stopRunning}
             onChange={(event) => setStopRunning(event.currentTarget.checked)}
           />
-          <Button type="submit" color="red" size="xs" disabled={reason.trim() === ''} loading={change.isPending}>
+          <Button
+            type="submit"
+            color="red"
+            size="xs"
+            disabled={reason.trim() === '' || scope.endsWith(':')}
+            loading={change.isPending}
+          >
             {t('freeze.set')}
           </Button>
         </form>

@@ -3,6 +3,8 @@ import { callSchema } from '../api/calls.ts';
 import type { LiveCalls } from './live-calls.ts';
 
 const resolvedSchema = z.object({ callId: z.string(), state: z.string(), decidedByName: z._default(z.string(), '') });
+/** An answer to a call that needs more of them. */
+const answeredSchema = z.object({ callId: z.string(), answered: z.string() });
 const RETRY_MS = 2_000;
 /** First and longest wait before a list that could not be read is read again. */
 const READ_AGAIN_MS = { first: 500, longest: 5_000 } as const;
@@ -42,8 +44,10 @@ export function followEvents(live: LiveCalls): () => void {
     };
     for (const name of ['approval_request', 'call']) {
       opened.addEventListener(name, ({ data }: MessageEvent<string>) => {
-        const call = parsed(callSchema, data);
-        live.take(call ? { kind: 'call', call } : { kind: 'reset' });
+        const partial = parsed(answeredSchema, data);
+        const call = partial ? undefined : parsed(callSchema, data);
+        if (partial) live.take({ kind: 'answered', callId: partial.callId });
+        else live.take(call ? { kind: 'call', call } : { kind: 'reset' });
       });
     }
     opened.addEventListener('approval_resolved', ({ data }: MessageEvent<string>) => {

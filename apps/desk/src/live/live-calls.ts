@@ -14,6 +14,8 @@ export type Snapshot = {
   /** Waiting calls, oldest first. */
   readonly calls: readonly Call[];
   readonly ended: ReadonlyMap<string, Ended>;
+  /** Answers that calls got which need more of them, counted since the page opened. */
+  readonly answers: ReadonlyMap<string, number>;
   /** Why the list may be out of date. */
   readonly problem: string | undefined;
   /** True when more calls wait than the desk read. */
@@ -24,6 +26,7 @@ export type Snapshot = {
 export type LiveEvent =
   | { readonly kind: 'call'; readonly call: Call }
   | { readonly kind: 'resolved'; readonly callId: string; readonly state: string; readonly by: string }
+  | { readonly kind: 'answered'; readonly callId: string }
   | { readonly kind: 'reset' };
 
 type Source = { readonly read: () => Promise<{ calls: readonly Call[]; cut: boolean }> };
@@ -43,6 +46,7 @@ export class LiveCalls {
   readonly #newCall = new Set<(call: Call) => void>();
   #waiting = new Map<string, Call>();
   #ended = new Map<string, Ended>();
+  #answers = new Map<string, number>();
   #during: LiveEvent[] | undefined;
   #again = false;
   #scheduled = false;
@@ -51,6 +55,7 @@ export class LiveCalls {
     loaded: false,
     calls: [],
     ended: new Map(),
+    answers: new Map(),
     problem: undefined,
     cut: false,
   };
@@ -115,7 +120,9 @@ export class LiveCalls {
   }
 
   #apply(event: LiveEvent): void {
-    if (event.kind === 'resolved') {
+    if (event.kind === 'answered') {
+      this.#answers.set(event.callId, (this.#answers.get(event.callId) ?? 0) + 1);
+    } else if (event.kind === 'resolved') {
       if (event.state === 'pending') return;
       this.#waiting.delete(event.callId);
       this.#end(event.callId, { state: event.state, by: event.by });
@@ -140,8 +147,12 @@ export class LiveCalls {
     if (this.#ended.size > MAX_ENDED && first !== undefined) this.#ended.delete(first);
   }
 
-  #lists(): Pick<Snapshot, 'calls' | 'ended'> {
-    return { calls: [...this.#waiting.values()].sort(byAge), ended: new Map(this.#ended) };
+  #lists(): Pick<Snapshot, 'calls' | 'ended' | 'answers'> {
+    return {
+      calls: [...this.#waiting.values()].sort(byAge),
+      ended: new Map(this.#ended),
+      answers: new Map(this.#answers),
+    };
   }
 
   #changed(): void {

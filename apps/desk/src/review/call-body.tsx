@@ -4,6 +4,7 @@ import { useTranslation } from 'react-i18next';
 import type { CallDetail } from '../api/calls.ts';
 import { ExactText } from '../text/exact-text.tsx';
 import { type ReadableArguments, readableArguments } from './readable-arguments.ts';
+import { Scripts } from './scripts.tsx';
 import { useCallContext } from './use-call-context.ts';
 
 const DiffView = lazy(() => import('./diff-view.tsx').then(({ DiffView: component }) => ({ default: component })));
@@ -60,6 +61,7 @@ export function CallBody({ call }: { call: CallDetail }) {
           number: index + 1,
         }))}
       />
+      <Scripts call={call} />
       {diff !== undefined && <FileChange diff={diff} rest={shown.rest} />}
       {rest.map(([name, value]) => (
         <ExactText key={name} text={value} label={name} />

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 import { type CallContext as Context, fetchAlike } from '../api/call-context.ts';
 import type { CallDetail } from '../api/calls.ts';
 import { plainVisible } from '../text/visible-text.ts';
+import { Quorum } from './quorum.tsx';
 import { StateName } from './state-name.tsx';
 import { TouchFacts } from './touch-facts.tsx';
 import { useCallContext } from './use-call-context.ts';
@@ -53,18 +54,30 @@ function Reasons({ call, context }: { call: CallDetail; context: Context | undef
   );
 }
 
+/** The Guardian's opinion in words; another category than an opinion is shown as it is. */
+function useVerdictName(): (verdict: string) => string {
+  const { t, i18n } = useTranslation();
+  return (verdict) =>
+    i18n.exists(`guardian.${verdict}`) ? t(`guardian.${verdict}` as 'guardian.approve') : plainVisible(verdict);
+}
+
 function Guardian({ guardian }: { guardian: NonNullable<Context['guardian']> }) {
   const { t } = useTranslation();
   return (
     <section className="card">
       <h2>{t('review.guardian')}</h2>
       <p>
-        <span className="tag accent">{plainVisible(guardian.verdict)}</span>{' '}
+        <span
+          className={`tag ${guardian.verdict === 'approve' ? 'good' : guardian.verdict === 'deny' ? 'bad' : 'warn'}`}
+        >
+          {useVerdictName()(guardian.verdict)}
+        </span>{' '}
         <span className="dim small">{plainVisible(guardian.model)}</span>
       </p>
       <p className="wrap pre">
         <bdi>{plainVisible(guardian.reason)}</bdi>
       </p>
+      <p className="dim small">{t('guardian.advises')}</p>
     </section>
   );
 }
@@ -152,6 +165,7 @@ export function CallContext({ call }: { call: CallDetail }) {
           {context.error.message}
         </Alert>
       )}
+      {call.approval && <Quorum approval={call.approval} />}
       <Reasons call={call} context={context.data} />
       <TouchFacts call={call} limits={context.data?.limits} />
       {context.data?.guardian && <Guardian guardian={context.data.guardian} />}

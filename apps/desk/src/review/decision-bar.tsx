@@ -2,13 +2,14 @@ import { Alert, Button, Kbd, Textarea } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type RefObject, useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import type { Answer, CallDetail } from '../api/calls.ts';
+import { type Answer, type CallDetail, stopTurn } from '../api/calls.ts';
 import { mayDecide } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
 import { useMe } from '../app/me-context.tsx';
 import { useProblemText } from '../passkeys/passkey-problem.tsx';
 import { decideProven } from '../passkeys/sign-approvals.ts';
 import { plainVisible } from '../text/visible-text.ts';
+import { canNarrow, NarrowPanel, NOTHING_TAKEN, narrowingOf } from './narrow-panel.tsx';
 import { readableArguments } from './readable-arguments.ts';
 import { useGuardTime } from './use-guard-time.ts';
 
@@ -50,11 +51,19 @@ function useDecisionKeys(keys: Readonly<Record<string, () => void>>): void {
   }, []);
 }
 
+type FullAnswer = Answer & {
+  /** Also ends the turn that the call belongs to; first, so that a failure leaves the call here with its error. */
+  readonly stopsTurn?: boolean;
+};
+
 function useAnswer({ call, onReadAgain, onRecorded }: Props) {
   const me = useMe();
   const client = useQueryClient();
   return useMutation({
-    mutationFn: (answer: Answer) => decideProven(call, answer, me),
+    mutationFn: async ({ stopsTurn, ...answer }: FullAnswer) => {
+      if (stopsTurn) await stopTurn(call.callId, answer.reason, me.csrf);
+      return decideProven(call, answer, me);
+    },
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ['call', call.callId], exact: true });
       onRecorded();
@@ -114,21 +123,24 @@ export function DecisionBar(props: Props) {
   const problemText = useProblemText();
   const settled = useGuardTime(call.viewDigest);
   const held = !settled || answer.isPending || answer.isSuccess;
+  const [taken, setTaken] = useState(NOTHING_TAKEN);
+  const narrow = narrowingOf(taken, call);
   const covers = call.view.offers?.session;
+  const cannotApprove = held || isEmpty(call) || narrow === false;
   const approve = (remember?: 'session') => {
-    if (held || isEmpty(call)) return;
-    answer.mutate({ answer: 'approve', reason, ...(remember === undefined ? {} : { remember }) });
+    if (held || isEmpty(call) || narrow === false) return;
+    answer.mutate({ answer: 'approve', reason, narrow, ...(remember === undefined ? {} : { remember }) });
   };
-  const deny = () => {
+  const deny = (stopsTurn = false) => {
     if (held) return;
     if (reason.trim() === '') {
       setWantsReason(true);
       box.current?.focus();
       return;
     }
-    answer.mutate({ answer: 'deny', reason });
+    answer.mutate({ answer: 'deny', reason, stopsTurn });
   };
-  useDecisionKeys({ a: () => approve(), d: deny, ...(covers ? { s: () => approve('session') } : {}) });
+  useDecisionKeys({ a: () => approve(), d: () => deny(), ...(covers ? { s: () => approve('session') } : {}) });
   if (!mayDecide(me)) return <p className="decision dim">{t('decide.viewer')}</p>;
   return (
     <section className="decision" aria-label={t('decide.label')} data-settled={settled}>
@@ -154,17 +166,21 @@ export function DecisionBar(props: Props) {
       {covers && <Coverage covers={covers} />}
       {call.passkey && <p className="small dim">{t('passkey.needed')}</p>}
       {call.refusal && <p className="small warn-text">{t('decide.refusal', { why: call.refusal })}</p>}
+      {canNarrow(call) && <NarrowPanel call={call} form={taken} onChange={setTaken} />}
       <div className="row">
-        <Button size="sm" disabled={held || isEmpty(call)} loading={answer.isPending} onClick={() => approve()}>
-          {t('decide.approve')}
+        <Button size="sm" disabled={cannotApprove} loading={answer.isPending} onClick={() => approve()}>
+          {t(narrow ? 'decide.approveNarrowed' : 'decide.approve')}
         </Button>
         {covers && (
-          <Button size="sm" variant="light" disabled={held} onClick={() => approve('session')}>
+          <Button size="sm" variant="light" disabled={cannotApprove} onClick={() => approve('session')}>
             {t('decide.session')}
           </Button>
         )}
-        <Button size="sm" variant="outline" color="red" disabled={held} onClick={deny}>
+        <Button size="sm" variant="outline" color="red" disabled={held} onClick={() => deny()}>
           {t('decide.deny')}
+        </Button>
+        <Button size="sm" variant="subtle" color="red" disabled={held} onClick={() => deny(true)}>
+          {t('decide.denyAndStop')}
         </Button>
         <span className="small dim keys">
           <Kbd size="xs">Alt+Shift+A</Kbd> {t('decide.approve')} <Kbd size="xs">Alt+Shift+D</Kbd> {t('decide.deny')}

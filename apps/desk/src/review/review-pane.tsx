@@ -1,6 +1,6 @@
 import { Alert, Button, Loader } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useRef } from 'react';
+import { useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { type CallDetail, fetchCall } from '../api/calls.ts';
 import { ApiError } from '../api/request.ts';
@@ -100,9 +100,14 @@ export function ReviewPane({ callId, onBack, onNext }: Props) {
   const { t } = useTranslation();
   const client = useQueryClient();
   const end = useRef<HTMLDivElement>(null);
-  const ended = useWaiting().ended.get(callId);
+  const waiting = useWaiting();
+  const ended = waiting.ended.get(callId);
+  const answers = waiting.answers.get(callId) ?? 0;
   const detail = useQuery({ queryKey: ['call', callId], queryFn: () => fetchCall(callId) });
   const readAgain = () => void client.invalidateQueries({ queryKey: ['call', callId] });
+  useEffect(() => {
+    if (answers > 0) void client.invalidateQueries({ queryKey: ['call', callId], exact: true });
+  }, [answers, callId, client]);
   if (detail.isPending) return <Loader size="sm" m="lg" aria-label={t('app.loading')} />;
   if (detail.isError && !detail.data) return <Unreadable error={detail.error} onBack={onBack} onRetry={readAgain} />;
   const call = detail.data;

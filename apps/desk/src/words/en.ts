@@ -1,8 +1,12 @@
+import { enFleet } from './en-fleet.ts';
 import { enPasskeys } from './en-passkeys.ts';
+import { enReview } from './en-review.ts';
 
 /** Every text of the desk in English. Keys with `_one` and `_other` are plural forms of one text. */
 export const en = {
+  ...enFleet,
   ...enPasskeys,
+  ...enReview,
   'nav.label': 'Main',
   'nav.inbox': 'Inbox',
   'nav.fleet': 'Fleet',
@@ -204,8 +208,6 @@ export const en = {
   'freeze.active': 'Frozen:',
   'freeze.none': 'Nothing is frozen.',
   'freeze.unconfirmed': 'Not confirmed by: {{hosts}}',
-  'freeze.scope': 'Scope',
-  'freeze.scopeHint': 'all, host:ID, agent:ID or session:ID',
   'freeze.reasonHint': 'Recorded; needed to freeze and to lift.',
   'freeze.stop': 'Also stop what runs',
   'freeze.set': 'Freeze',
@@ -213,7 +215,6 @@ export const en = {
   'fleet.health': 'Health',
   'fleet.ready': 'ready',
   'fleet.notReady': 'not ready',
-  'fleet.backends': 'Sandboxes that passed',
   'fleet.running': 'Running',
   'fleet.reason': 'Reason',
   'fleet.none': 'No host is enrolled.',

@@ -1,9 +1,13 @@
 import type { Dictionary } from './dictionary.ts';
+import { zhFleet } from './zh-fleet.ts';
 import { zhPasskeys } from './zh-passkeys.ts';
+import { zhReview } from './zh-review.ts';
 
 /** Every text of the desk in Simplified Chinese. */
 export const zh: Dictionary = {
+  ...zhFleet,
   ...zhPasskeys,
+  ...zhReview,
   'nav.label': '主导航',
   'nav.inbox': '收件箱',
   'nav.fleet': '主机',
@@ -194,8 +198,6 @@ export const zh: Dictionary = {
   'freeze.active': '已冻结：',
   'freeze.none': '当前没有冻结。',
   'freeze.unconfirmed': '尚未确认的主机：{{hosts}}',
-  'freeze.scope': '范围',
-  'freeze.scopeHint': 'all、host:ID、agent:ID 或 session:ID',
   'freeze.reasonHint': '会被记录；冻结和解除都必须填写。',
   'freeze.stop': '同时停止正在运行的调用',
   'freeze.set': '冻结',
@@ -203,7 +205,6 @@ export const zh: Dictionary = {
   'fleet.health': '状态',
   'fleet.ready': '就绪',
   'fleet.notReady': '未就绪',
-  'fleet.backends': '通过自检的沙箱',
   'fleet.running': '运行中',
   'fleet.reason': '原因',
   'fleet.none': '没有已登记的主机。',

@@ -23,7 +23,21 @@ export type HostLine = {
   readonly pinnedClasses: number | null;
   /** Version of the roster that it keeps to; null while it is away. */
   readonly rosterVersion: number | null;
+  /** Version and platform that it reported last; absent until it did. */
+  readonly version?: string;
+  readonly platform?: string;
+  /** Clock of the gateway at the newest heartbeat, milliseconds since the Unix epoch. */
+  readonly seenMs?: number;
+  /** How far the host's clock was ahead of the gateway's then, the way included, milliseconds. */
+  readonly clockAheadMs?: number;
 };
+
+const reportedBy = ({ heartbeat, seenMs }: HostState) => ({
+  version: heartbeat.version,
+  platform: heartbeat.platform,
+  seenMs,
+  clockAheadMs: Number(heartbeat.atMs) - seenMs,
+});
 
 /** Live state of the hosts, from their signed heartbeats. */
 export class Hosts {
@@ -78,11 +92,13 @@ export class Hosts {
     return nowMs - state.seenMs <= AWAY_MS ? state.heartbeat : undefined;
   }
 
-  /** Every enrolled host as a person sees it. */
+  /** Every enrolled host as a person sees it. What a host reported last stays shown while it is away. */
   list(nowMs: number): HostLine[] {
     return this.#members.hosts().map(({ id }) => {
       const heartbeat = this.present(id, nowMs);
+      const state = this.#states.get(id);
       return {
+        ...(state ? reportedBy(state) : {}),
         host: id,
         ready: heartbeat?.ready ?? false,
         reason: heartbeat ? heartbeat.reason : 'no heartbeat was received',

@@ -23,7 +23,7 @@ const opinionSchema = z.object({
   /** A person's answer was counted. */
   counted: z.boolean(),
 });
-type Opinion = z.infer<typeof opinionSchema>;
+export type Opinion = z.infer<typeof opinionSchema>;
 
 /** Opinions that may be asked for at once; more are not given, so that reviews that decide keep their places. */
 const AT_ONCE = 4;
@@ -44,7 +44,8 @@ export class OpinionDesk {
   }
 }
 
-async function readOpinion(gateway: Gateway, callId: string) {
+/** What a model said of a call that a person decides; undefined when none was kept. */
+export async function readOpinion(gateway: Gateway, callId: string) {
   const [document] = await gateway.audit.listDocuments(OPINION, callId);
   const parsed = document && opinionSchema.safeParse(JSON.parse(new TextDecoder().decode(document.value)));
   return document && parsed?.success ? { opinion: parsed.data, version: document.version } : undefined;

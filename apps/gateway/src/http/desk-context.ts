@@ -2,6 +2,7 @@ import type { DecisivePart } from '@countersign/policy';
 import { CallPayload, type CallRecord, parseIJson } from '@countersign/protocol';
 import { visible } from '../access/principal.ts';
 import { callSummary } from '../calls/announce.ts';
+import { type Opinion, readOpinion } from '../calls/guardian-opinions.ts';
 import { readView, type View } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
 import { grantsOf } from '../grants/use-grants.ts';
@@ -40,6 +41,12 @@ const sessionOf = (session: Session) => ({
   model: [session.model.provider, session.model.name].filter(Boolean).join(' '),
   requestText: session.request_text,
   state: session.state,
+});
+
+const guardianOf = ({ approve, category, reason, provider, model }: Opinion) => ({
+  verdict: category === 'reviewed' ? (approve ? 'approve' : 'deny') : category,
+  reason,
+  model: [provider, model].filter(Boolean).join(' '),
 });
 
 const limitsOf = (view: View, args: Args | undefined) => ({
@@ -103,22 +110,24 @@ const isAlike = (a: CallRecord, b: CallRecord): boolean =>
 
 /** Routes that give a reviewer what surrounds a call. They change nothing. */
 export function addDeskContext(app: Http, gateway: Gateway): void {
-  /** Parts of the command and which of them decide, limits of the order, session, and the engine's present answer. */
+  /** Parts of the command and which of them decide, limits of the order, session, the Guardian's opinion, and the engine's present answer. */
   app.get(
     '/v1/calls/:id/context',
     { config: { access: ACCESS.read }, schema: { params: callIdSchema } },
     async (request, reply) => {
       const record = await visibleCall(gateway, request);
       if (!record) return sendProblem(reply, NO_CALL);
-      const [args, found] = await Promise.all([
+      const [args, found, kept] = await Promise.all([
         argumentsOf(gateway, record, principalOf(request).name),
         gateway.sessions.chain(record.sessionId),
+        readOpinion(gateway, record.callId),
       ]);
       const view = readView(record.view);
       return {
         ...(found && args ? await presentReading(gateway, found, record, args, view) : {}),
         ...(view ? { limits: limitsOf(view, args) } : {}),
         ...(found ? { session: sessionOf(found.session) } : {}),
+        ...(kept ? { guardian: guardianOf(kept.opinion) } : {}),
       };
     },
   );

@@ -45,7 +45,7 @@ async function standingFor(gateway: Gateway, record: CallRecord, reader: Princip
 }
 
 function readRoutes(app: Http, gateway: Gateway): void {
-  /** Calls by state, newest first; masked text. */
+  /** Calls by state and session, newest first; masked text. */
   app.get(
     '/v1/calls',
     {
@@ -53,6 +53,7 @@ function readRoutes(app: Http, gateway: Gateway): void {
       schema: {
         querystring: z.object({
           state: z.string().max(200).optional(),
+          session: z.string().max(64).optional(),
           limit: z.coerce.number().int().min(1).max(500).default(100),
           /** `next` of the page before. */
           page: z.string().max(200).optional(),
@@ -61,7 +62,8 @@ function readRoutes(app: Http, gateway: Gateway): void {
     },
     async (request) => {
       const states = request.query.state?.split(',') ?? [];
-      const page = await gateway.audit.listCalls(states, request.query.limit, request.query.page);
+      const { limit, page: token, session } = request.query;
+      const page = await gateway.audit.listCalls(states, limit, token, session);
       const principal = principalOf(request);
       const calls = page.calls.filter((call) => visible(principal, call, gateway.queues)).map(callSummary);
       return { calls, ...(page.nextPageToken === '' ? {} : { next: page.nextPageToken }) };
@@ -92,7 +94,7 @@ function readRoutes(app: Http, gateway: Gateway): void {
     },
   );
 
-  /** Enrolled hosts with health. */
+  /** Enrolled hosts with health, versions, clock and the sandboxes that passed their self-test. */
   app.get('/v1/hosts', { config: { access: ACCESS.read } }, async () => {
     await gateway.members.refresh();
     return { hosts: gateway.hosts.list(gateway.now()) };

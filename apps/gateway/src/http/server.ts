@@ -28,6 +28,7 @@ import { collectOpenApi } from './openapi.ts';
 import { addPasskeyRoutes } from './passkey-routes.ts';
 import { sendProblem } from './problem.ts';
 import { addProcessRoutes } from './process-routes.ts';
+import { addReviewRoutes } from './review-routes.ts';
 import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
 
@@ -112,6 +113,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
     natsUrl: config.publicNatsUrl ?? config.natsUrl,
   });
   addDeskContext(app, gateway);
+  addReviewRoutes(app, gateway);
   addStreams(app, gateway);
   addEvidenceRoutes(app, gateway);
   addCustodyRoutes(app, gateway);

@@ -1,5 +1,6 @@
 import { ERROR_CODES } from '@countersign/protocol';
 import { z } from 'zod';
+import { type Principal, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import type { Session } from '../record/sessions.ts';
@@ -27,8 +28,35 @@ const sessionView = (session: Session) => ({
   ...(session.request_by === undefined ? {} : { requestBy: session.request_by }),
 });
 
+/** Sessions that one answer lists. */
+const MAX_LISTED = 500;
+
+/** SECURITY: a reader learns of a session when he may read a queue of its agent. */
+async function listSessions(gateway: Gateway, principal: Principal, state: string | undefined) {
+  const newest = (await gateway.sessions.newest(MAX_LISTED)).filter(
+    (one) => state === undefined || one.state === state,
+  );
+  const agents = await Promise.all(newest.map(({ agent }) => gateway.members.find('agent', agent)));
+  const mayRead = (queues: readonly string[] = []) =>
+    (queues.length === 0 ? ['default'] : queues).some((queue) => visible(principal, { queue }, gateway.queues));
+  return newest.filter((_, at) => mayRead(agents[at]?.queues));
+}
+
 /** Routes of sessions. */
 export function addSessionRoutes(app: Http, gateway: Gateway): void {
+  /** The newest 500 sessions that the caller may know of, newest first; `state` is `open` or `closed`. */
+  app.get(
+    '/v1/sessions',
+    {
+      config: { access: ACCESS.read },
+      schema: { querystring: z.object({ state: z.enum(['open', 'closed']).optional() }) },
+    },
+    async (request) => {
+      const found = await listSessions(gateway, principalOf(request), request.query.state);
+      return { sessions: found.map((session) => ({ ...sessionView(session), requestText: session.request_text })) };
+    },
+  );
+
   /** One session, as it is bounded by its ancestors, with its chain from the root. */
   app.get('/v1/sessions/:id', { config: { access: ACCESS.exportAll }, schema: { params } }, async (request, reply) => {
     const chain = await gateway.sessions.chain(request.params.id);

@@ -125,6 +125,12 @@ export class Sessions {
     return all.flatMap(({ session }) => (session.state === 'open' && session.paused ? [session] : []));
   }
 
+  /** The newest sessions, at most `limit`, newest first. */
+  async newest(limit: number): Promise<Session[]> {
+    const all = (await this.#all()).map(({ session }) => session);
+    return all.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, limit);
+  }
+
   async #all(): Promise<VersionedSession[]> {
     const documents = await this.#audit.listDocuments('session');
     return documents.flatMap(({ value, version }) => {

@@ -15,20 +15,24 @@ const OPEN_STATES = [
 ] as const;
 const PAGE = 500;
 
-/** Cancels what waits in a session and stops what runs; `wanted` says which of its calls are meant. */
+/** Cancels what waits in a session and stops what runs, as far as `wanted` says so; resolves to how many calls that were. */
 export async function cancelCallsOf(
   gateway: Gateway,
   session: string,
   by: { name: string; reason: string },
   wanted: (record: CallRecord) => boolean = () => true,
-): Promise<void> {
+): Promise<number> {
+  let ended = 0;
   let pageToken = '';
   do {
     const page = await gateway.audit.listCalls(OPEN_STATES, PAGE, pageToken, session);
-    for (const record of page.calls)
-      if (wanted(record)) await cancelCall(gateway, '', record.callId, by.name, by.reason);
+    for (const record of page.calls.filter(wanted)) {
+      await cancelCall(gateway, '', record.callId, by.name, by.reason);
+      ended += 1;
+    }
     pageToken = page.nextPageToken;
   } while (pageToken !== '');
+  return ended;
 }
 
 /**

@@ -19,6 +19,7 @@ import { inspect, inspectPaths } from '../tools/inspect.ts';
 import { planOf } from '../tools/plan-of.ts';
 import { programFacts } from '../tools/program-facts.ts';
 import { readFileTool } from '../tools/read.ts';
+import { scriptText } from '../tools/script-text.ts';
 import { searchTool } from '../tools/search.ts';
 import { checkGround, fixedMasks } from '../tools/tool-ground.ts';
 
@@ -166,7 +167,11 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
         const changes = call.tool !== 'read' && call.tool !== 'search' && !pathsOnly;
         const plan = changes ? { plan: (await planOf(call, store, at)).plan } : {};
         const found = await inspect({ ...at, ...plan, path: call.args.path ?? '.', denyWrite, pathsOnly });
-        return found.ok ? ok({ paths: [found.value.fact], diff: found.value.diff }) : found;
+        if (!found.ok) return found;
+        if (call.tool !== 'read' || pathsOnly) return ok({ paths: [found.value.fact], diff: found.value.diff });
+        // A script that a command names, for the person who decides; it travels where a diff would.
+        const text = await scriptText(call.args.path, at);
+        return text.ok ? ok({ paths: [found.value.fact], diff: text.value }) : text;
       }),
     facts: ({ paths, where: { project, denyRead } }) =>
       onGround(project, () => inspectPaths(paths, scope(project, denyRead))),
