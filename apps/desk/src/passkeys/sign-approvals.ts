@@ -1,4 +1,3 @@
-import { startAuthentication } from '@simplewebauthn/browser';
 import { type Answer, type CallDetail, decideCall } from '../api/calls.ts';
 import type { Me } from '../api/me.ts';
 import { type Assertion, fetchChallenge } from '../api/passkeys.ts';
@@ -19,6 +18,7 @@ export async function signApprovals(calls: readonly Provable[], me: Me): Promise
   );
   if (!approvesWhatIsShown(asked, needed, me.name)) throw new Error('passkey.mismatch');
   if (asked.credentialIds.length === 0) throw new Error('passkey.none');
+  const { startAuthentication } = await import('@simplewebauthn/browser');
   const { rawId, response } = await startAuthentication({
     optionsJSON: {
       challenge: asked.challenge,

@@ -1,6 +1,6 @@
 import i18next, { type i18n } from 'i18next';
 import { initReactI18next } from 'react-i18next';
-import { en } from './en.ts';
+import type { en } from './en.ts';
 
 /** Languages of the desk. */
 export const LANGUAGES = ['en', 'zh-CN'] as const;
@@ -18,7 +18,8 @@ declare module 'i18next' {
   }
 }
 
-const load = async (language: Language): Promise<object> => (language === 'en' ? en : (await import('./zh.ts')).zh);
+const load = async (language: Language): Promise<object> =>
+  language === 'en' ? (await import('./en.ts')).en : (await import('./zh.ts')).zh;
 
 function preferred(): Language {
   const kept = localStorage.getItem(KEY) ?? navigator.language;
