@@ -33,6 +33,7 @@ import { readWitness } from './proofs/cosignatures.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import { custodyRoutes } from './routes/custody-routes.ts';
+import { adoptDocuments } from './sequencer/adopt-documents.ts';
 import type { AuditStep } from './sequencer/audit-step.ts';
 import { CheckpointStore } from './sequencer/checkpoint-store.ts';
 import { signCheckpoint } from './sequencer/checkpoints.ts';
@@ -63,14 +64,14 @@ function checkRoster(roster: KnownRoster, identity: Identity, logIdentity: Ident
 /** Entry 0: the digest of the roster that this log began under. */
 function firstEntry(rosterFile: string, nowMs: number): AppendRequest {
   const digest = createHash('sha256').update(readFileSync(rosterFile)).digest('hex');
-  const body = new TextEncoder().encode(JSON.stringify({ detail: { roster_sha256: digest } }));
+  const body = new TextEncoder().encode(JSON.stringify({ detail: { roster_sha256: digest, documents: [] } }));
   return AppendRequest.fromPartial({
     entries: [{ id: 'ent_log_key.added_1', type: 'key.added', stream: 'audit', emittedMs: BigInt(nowMs), body }],
   });
 }
 
 async function appendFirst(sequencer: Sequencer, rosterFile: string, nowMs: number): Promise<void> {
-  const { refusal } = await sequencer.append(firstEntry(rosterFile, nowMs));
+  const { refusal } = await sequencer.appendOwn(firstEntry(rosterFile, nowMs));
   if (refusal)
     throw new FaultError(`the first entry was refused: ${refusal.message}`, {
       code: 'countersign.audit.no_first_entry',
@@ -171,6 +172,7 @@ async function openLog(
     ...state,
   });
   if (state.log.head.size === 0) await appendFirst(sequencer, config.rosterFile, now());
+  await adoptDocuments(sequencer, reader, now());
   if (loss && file !== undefined) await recordLoss(sequencer, file, loss, now());
   const checkpointOf = (head: TreeHead) => signCheckpoint(head, config.logName, logIdentity);
   const checkpoints = new CheckpointStore({

@@ -50,7 +50,7 @@ export class AuditProcess {
 
   /** Resolves when the process serves. Fails when it ends first. */
   async serving(): Promise<void> {
-    await expect.poll(() => this.child.exitCode ?? isServing(`127.0.0.1:${this.port}`), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => this.child.exitCode ?? isServing(`127.0.0.1:${this.port}`), { timeout: 45_000 }).toBe(true);
   }
 
   /** True while it answers as the writer of the log. */

@@ -201,6 +201,12 @@ function canonicalText(value: unknown): string | undefined {
   }
 }
 
+/** RFC 8785 bytes of any value; undefined for what has none. */
+export function canonicalJson(value: unknown): Uint8Array | undefined {
+  const text = canonicalText(value);
+  return text === undefined ? undefined : encoder.encode(text);
+}
+
 /** RFC 8785 bytes of an entry: what is hashed, stored and exported. Refused when a field is unknown or it is over 32 KiB. */
 export function canonicalEntryBytes(entry: AuditEntry): Result<Uint8Array, EntryError> {
   const checked = checkFields(entry);

@@ -18,6 +18,7 @@ export { type Cosigned, cosignature, cosignedMessage, verifyCosignature, witness
 export {
   type AuditEntry,
   canonicalEntryBytes,
+  canonicalJson,
   ENTRY_TYPES,
   type EntryError,
   type EntryType,

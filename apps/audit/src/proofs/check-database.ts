@@ -16,6 +16,7 @@ import {
 } from '@countersign/merkle';
 import type pg from 'pg';
 import type { Story } from '../query/fact.ts';
+import { ProjectionCheck } from './check-projections.ts';
 import { type StoredRow, wrongColumns, wrongFacts, wrongStory } from './row-check.ts';
 
 const PAGE = 500;
@@ -26,7 +27,7 @@ const ROWS = `select e.log_index, e.stream, e.stream_seq, e.type, e.call_id, e.r
   where e.log_index >= $1 order by e.log_index limit ${PAGE}`;
 
 type Head = { next: number; indexed: number; stack: Uint8Array[]; recordedMs: number };
-type Told = { readonly entry: AuditEntry; readonly row: StoredRow };
+type Told = { readonly entry: AuditEntry; readonly row: StoredRow; readonly leafHash: string };
 
 /** What was found so far. */
 export type DatabaseReport = {
@@ -42,12 +43,14 @@ class DatabaseCheck {
   readonly #walk = new Walk(sha256);
   readonly #tiles = new TileBuilder(sha256);
   readonly #checkpoints: Map<number, Uint8Array | undefined>;
+  readonly #projections: ProjectionCheck;
   #reported = 0;
 
   constructor(client: pg.PoolClient, head: Head, checkpoints: Map<number, Uint8Array | undefined>) {
     this.#client = client;
     this.#head = head;
     this.#checkpoints = checkpoints;
+    this.#projections = new ProjectionCheck(client, (problem) => this.#walk.report(problem));
   }
 
   /** Problems since the last call. */
@@ -70,8 +73,8 @@ class DatabaseCheck {
         this.#walk.report({ index: this.#walk.size, code: 'index', message });
       }
       const parsed = parseEntry(row.leaf);
-      if (parsed.ok) told.push({ entry: parsed.value, row });
       const leaf = leafHash(sha256, row.leaf);
+      if (parsed.ok) told.push({ entry: parsed.value, row, leafHash: Buffer.from(leaf).toString('hex') });
       if (!row.leaf_hash) this.#tell(this.#walk.size, 'key_missing', 'entry has no key row');
       this.#walk.take(row.leaf, leaf, row.leaf_hash ?? undefined);
       nodes.push(...this.#tiles.push(leaf).map(nodeOf));
@@ -79,6 +82,7 @@ class DatabaseCheck {
     }
     await this.#checkNodes(nodes);
     await this.#checkColumns(told);
+    await this.#projections.page(told);
   }
 
   #tell(index: number | null, code: string, message: string): void {
@@ -139,7 +143,8 @@ class DatabaseCheck {
       this.#tell(entry.index, 'story', `the call's row is not what the leaf says: ${told.join(', ')}`);
   }
 
-  end(): void {
+  async end(): Promise<void> {
+    await this.#projections.end(this.#walk.size);
     const { next, stack, recordedMs } = this.#head;
     const { size } = this.#walk;
     if (next !== size) this.#tell(Math.min(next, size), 'size', `head says ${next} entries, found ${size}`);
@@ -203,7 +208,7 @@ export async function* checkDatabase(pool: pg.Pool, verifier: NoteVerifier): Asy
       from = Number(rows.at(-1)?.log_index) + 1;
       yield check.report();
     }
-    check.end();
+    await check.end();
     yield check.report();
   } finally {
     await client.query('rollback').catch(() => undefined);

@@ -75,7 +75,12 @@ type Facts = { tool?: string; action?: string; principal?: string; text?: string
 /** A call that waits for a person. */
 const submit = (callId: string, facts: Facts = {}) =>
   audit.append({
-    call: { callId, agent: 'sample', sessionId: 'ses_1', host: 'local', tool: 'bash', sealedPayload: json('sealed') },
+    call: {
+      ...{ callId, agent: 'sample', sessionId: 'ses_1', host: 'local', sealedPayload: json('sealed') },
+      tool: facts.tool ?? 'bash',
+      principal: facts.principal ?? 'ann',
+      callDigest: Uint8Array.of(0xaa),
+    },
     view: json({ shown: callId }),
     entries: [
       entry(callId, 'call.received', 'received', {
@@ -253,7 +258,7 @@ describe('questions', () => {
   });
 });
 
-const TAMPERED = ['entry', 'entry_key', 'checkpoint', 'head', 'node', 'fact', 'story', 'call'];
+const TAMPERED = ['entry', 'entry_key', 'checkpoint', 'head', 'node', 'fact', 'story', 'call', 'payload', 'document'];
 const EDITS: [string, string, string, number | null][] = [
   ['a column', "update audit.entry set type = 'exec.started' where log_index = 3", 'column', 3],
   ['a time column', 'update audit.entry set recorded_ms = recorded_ms + 1 where log_index = 4', 'column', 4],
@@ -273,10 +278,70 @@ const EDITS: [string, string, string, number | null][] = [
   ['a query column', "update audit.fact set approver = 'mallory' where type = 'approval.answered'", 'fact', 3],
   ["a call's row for questions", "update audit.story set principal = 'mallory'", 'story', 1],
   ["a call's state", "update audit.call set state = 'done' where call_id = 'call_b'", 'call_state', 9],
+  ["an open call's state", "update audit.call set state = 'denied' where call_id = 'call_a'", 'call_state', 4],
+  [
+    'the payloads of two calls swapped',
+    'update audit.payload p set sealed_payload = o.sealed_payload from audit.payload o where o.call_id <> p.call_id',
+    'payload',
+    1,
+  ],
+  ["a payload's key", "update audit.payload set key_id = repeat('0', 40)", 'payload', 1],
+  ['a removed payload', "delete from audit.payload where call_id = 'call_b'", 'payload', 5],
+  [
+    'the records of two calls swapped',
+    'update audit.call c set record = o.record from audit.call o where o.call_id <> c.call_id',
+    'call_record',
+    1,
+  ],
+  [
+    'the decision that a receipt binds',
+    `update audit.call set decision_entry = jsonb_set(decision_entry, '{index}', '5') where call_id = 'call_a'`,
+    'call_record',
+    4,
+  ],
+  ['a removed call', "delete from audit.call where call_id = 'call_a'", 'call_record', 1],
+  [
+    'an invented call',
+    "insert into audit.call select 'call_z', agent, session_id, state, received_ms, record, decision_entry from audit.call limit 1",
+    'stray',
+    null,
+  ],
+  [
+    'a document',
+    `update audit.document set value = jsonb_set(value, '{roles}', '["admin"]') where key = 'ann'`,
+    'document',
+    10,
+  ],
+  [
+    'an older version of a document',
+    "update audit.document set version = version - 1 where key = 'ann'",
+    'document',
+    10,
+  ],
+  [
+    'an invented document',
+    `insert into audit.document values ('person', 'mallory', 1, '{"roles": ["admin"]}')`,
+    'document',
+    null,
+  ],
+  ['a removed document', "delete from audit.document where key = 'ann'", 'document', 10],
+  [
+    'entries reordered within a batch',
+    'update audit.entry e set leaf = o.leaf from audit.entry o where (e.log_index, o.log_index) in ((2, 3), (3, 2))',
+    'changed',
+    2,
+  ],
+  [
+    'a leaf with its hash, as if it had always been so',
+    "with t as (update audit.entry set leaf = convert_to(replace(convert_from(leaf, 'UTF8'), 'bob', 'eve'), 'UTF8') where log_index = 3 returning leaf) update audit.entry_key set leaf_hash = sha256('\\x00'::bytea || t.leaf) from t where log_index = 3",
+    'unchained',
+    3,
+  ],
+  ['the time of the head', 'update audit.head set recorded_ms = 1', 'head', null],
   ['a removed entry', 'delete from audit.entry where log_index = 6', 'index', 6],
   ['a cut tail', 'delete from audit.entry where log_index >= 9', 'size', 9],
   ['a removed key row', 'delete from audit.entry_key where log_index = 6', 'key_missing', 6],
-  ['the head', 'update audit.head set next_index = next_index + 1', 'size', 10],
+  ['the head', 'update audit.head set next_index = next_index + 1', 'size', 11],
   [
     'the stack of the head',
     "update audit.head set stack = array_fill(decode(repeat('00', 32), 'hex'), array[array_length(stack, 1)])",
@@ -297,8 +362,12 @@ describe('the check of the database', () => {
     await answer('call_a', 'allow');
     await submit('call_b');
     await answer('call_b', 'deny');
-    expect(await size()).toBe(10);
-    expect(await check()).toEqual({ problems: [], finished: true, entries: 10 });
+    await audit.append({
+      entries: [entry('', 'admin.changed', '', {})],
+      documents: [{ kind: 'person', key: 'ann', value: json({ roles: ['viewer'], n: 1.5 }), expectedVersion: 0n }],
+    });
+    expect(await size()).toBe(11);
+    expect(await check()).toEqual({ problems: [], finished: true, entries: 11 });
     const superuser = new pg.Client({ connectionString: suite.databaseUrl });
     await superuser.connect();
     for (const table of ['entry', 'entry_p0', 'entry_key', 'checkpoint', 'node'])

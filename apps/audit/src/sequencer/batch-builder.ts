@@ -8,6 +8,7 @@ import type { CallMemory } from './call-memory.ts';
 import { receiptOf } from './call-receipt.ts';
 import { type Body, readBody } from './check-request.ts';
 import { type ColdState, knownDocument } from './cold-state.ts';
+import { type CommittedDocument, documentDigest } from './document-digest.ts';
 import { judge } from './judge.ts';
 import type { SequencerOptions } from './sequencer.ts';
 import { sha256 } from './sha256.ts';
@@ -45,6 +46,21 @@ function committing(body: Body, draft: EntryDraft, sealed: Sealed | undefined): 
   return { ...body, tool: { ...tool, [name]: sealed.digest } };
 }
 
+type Building = {
+  readonly sealed?: Sealed | undefined;
+  readonly committed: readonly CommittedDocument[];
+  readonly isOwn: boolean;
+};
+
+const namesDocuments = ({ detail }: Body): boolean =>
+  typeof detail === 'object' && detail !== null && Object.hasOwn(detail, 'documents');
+
+function withDocuments(body: Body, documents: readonly CommittedDocument[]): Body {
+  if (documents.length === 0) return body;
+  const detail = typeof body.detail === 'object' && body.detail !== null ? body.detail : {};
+  return { ...body, detail: { ...detail, documents } };
+}
+
 /** Builds one batch; `cold` holds everything the requests touch and is moved forward as they are accepted. */
 export class BatchBuilder {
   readonly #options: BuilderOptions;
@@ -74,7 +90,7 @@ export class BatchBuilder {
   }
 
   /** Judges a request and, when it may be recorded, adds it whole. */
-  add(request: AppendRequest): AppendReply {
+  add(request: AppendRequest, isOwn = false): AppendReply {
     const replayed = this.#replay(request);
     if (replayed) return replayed;
     const judged = judge(request, {
@@ -85,11 +101,15 @@ export class BatchBuilder {
     });
     if (!judged.ok) return AppendReply.fromPartial({ requestId: request.requestId, refusal: judged.refusal });
     const sealed = this.#seal(request, judged.calls);
-    const built = this.#build(request, sealed);
+    const documents = this.#documentsOf(request, judged.grants);
+    const built = this.#build(request, {
+      ...{ sealed, isOwn },
+      committed: documents.map(({ committed }) => committed),
+    });
     if (typeof built === 'string') return refusal(request.requestId, 'invalid', built);
     if (sealed) this.#keepPayload(sealed);
     this.#accept(request, built, judged.calls);
-    for (const grant of judged.grants) this.#keepGrant(grant);
+    for (const { committed, value } of documents) this.#keepDocument(committed.kind, committed.key, value);
     return this.#reply(request, built.rows, false);
   }
 
@@ -100,7 +120,7 @@ export class BatchBuilder {
     const { entry, state } = step.value;
     if (!entry) return AppendReply.fromPartial({ replayed: true });
     const request = AppendRequest.fromPartial({ entries: [entry] });
-    const built = this.#build(request);
+    const built = this.#build(request, { isOwn: true, committed: [] });
     if (typeof built === 'string') return refusal(0n, 'invalid', built);
     this.#accept(request, built, new Map());
     this.#freezes = state;
@@ -150,7 +170,27 @@ export class BatchBuilder {
     return this.#reply(request, rows, true);
   }
 
-  #build(request: AppendRequest, sealed?: Sealed): { rows: EntryRow[]; head: TreeHead } | string {
+  /** INVARIANT: every document that a request changes is committed to by its first entry. */
+  #documentsOf(request: AppendRequest, grants: readonly GrantMemory[]) {
+    const changed = [
+      ...request.documents,
+      ...grants.map((grant) => ({
+        kind: 'grant',
+        key: grant.id,
+        value: new TextEncoder().encode(JSON.stringify(grant)),
+      })),
+    ];
+    return changed.map(({ kind, key, value }) => {
+      const version = Number(this.#cold.documents.get(`${kind}/${key}`)?.version ?? 0n) + 1;
+      const digest = documentDigest(JSON.parse(new TextDecoder().decode(value)));
+      return { value, committed: { kind, key, version, sha256: digest } };
+    });
+  }
+
+  #build(
+    request: AppendRequest,
+    { sealed, committed, isOwn }: Building,
+  ): { rows: EntryRow[]; head: TreeHead } | string {
     const rows: EntryRow[] = [];
     const chains = new Map<string, { seq: number; leaf: string }>();
     let head = this.#head;
@@ -159,10 +199,11 @@ export class BatchBuilder {
         return `entry id \`${draft.id}\` occurs twice`;
       const body = readBody(draft);
       if (typeof body === 'string') return body;
+      if (!isOwn && namesDocuments(body)) return 'what an entry commits to is not for a sender to say';
       const last = chains.get(draft.stream) ?? this.#cold.streams.get(draft.stream);
       const seq = last ? last.seq + 1 : 0;
       const bytes = canonicalEntryBytes({
-        ...committing(body, draft, sealed),
+        ...withDocuments(committing(body, draft, sealed), rows.length === 0 ? committed : []),
         version: 1,
         index: head.size,
         id: draft.id,
@@ -214,7 +255,6 @@ export class BatchBuilder {
       this.#calls.set(callId, kept);
       this.#cold.calls.set(callId, kept);
     }
-    for (const { kind, key, value } of request.documents) this.#keepDocument(kind, key, value);
   }
 
   #keepDocument(kind: string, key: string, value: Uint8Array): void {
@@ -224,10 +264,6 @@ export class BatchBuilder {
     const base = this.#documents.get(name)?.base ?? known;
     this.#documents.set(name, { kind, key, base, version, value });
     this.#cold.documents.set(name, knownDocument(name, version, JSON.parse(new TextDecoder().decode(value))));
-  }
-
-  #keepGrant(grant: GrantMemory): void {
-    this.#keepDocument('grant', grant.id, new TextEncoder().encode(JSON.stringify(grant)));
   }
 
   /** INVARIANT: a call's payload is encrypted and written once, with its first entry; a result only with a transition. */

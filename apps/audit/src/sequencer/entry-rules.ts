@@ -16,6 +16,14 @@ const STATES: Readonly<Record<string, readonly CallState[]>> = {
   'exec.refused': ['refused', 'expired', 'withdrawn'],
 };
 
+/** States in which a call may stand after an entry of this type and, of a decision, effect; none when it moves no call. */
+export function statesAfter(type: string, effect: unknown): readonly string[] {
+  if (type === 'decision') return [effect === 'allow' ? 'approved' : 'denied'];
+  if (type === 'call.received') return ['received', 'pending'];
+  if (type === 'approval.requested') return ['pending'];
+  return Object.hasOwn(STATES, type) ? (STATES[type] ?? []) : [];
+}
+
 /** States that other types may lead to as well. */
 const SHARED_STATES: ReadonlySet<string> = new Set(['expired', 'withdrawn', 'unknown']);
 const TYPE_OF = new Map(

@@ -24,6 +24,8 @@ type Waiting = {
   readonly request: AppendRequest;
   /** Set instead of entries: the builder makes the entry, because the change gets its epoch in order. */
   readonly freeze?: FreezeChange;
+  /** What the record itself says; a sender may not say as much. */
+  readonly isOwn?: true;
   readonly bytes: number;
   readonly resolve: (reply: AppendReply) => void;
 };
@@ -110,18 +112,23 @@ export class Sequencer {
   /** Records a request or tells why not. Never rejects; does not answer any more after a fault. */
   append(request: AppendRequest): Promise<AppendReply> {
     const foreign = checkForeign(request);
-    return foreign === undefined ? this.appendOwn(request) : refused(request, 'invalid', foreign);
+    return foreign === undefined ? this.#admit({ request }) : refused(request, 'invalid', foreign);
   }
 
   /** Like `append`, for what the record itself says. */
   appendOwn(request: AppendRequest): Promise<AppendReply> {
+    return this.#admit({ request, isOwn: true });
+  }
+
+  #admit(item: Pick<Waiting, 'request' | 'isOwn'>): Promise<AppendReply> {
+    const { request } = item;
     const bytes = weightOf(request);
     if (this.#waiting.length >= MAX_WAITING || this.#waitingBytes + bytes > MAX_WAITING_BYTES)
       return refused(request, 'busy', 'too many appends wait; send again');
     const wrong = checkRequest(request);
     if (wrong !== undefined) return refused(request, 'invalid', wrong);
     this.#options.atStep('append.received');
-    return this.#wait({ request, bytes });
+    return this.#wait({ ...item, bytes });
   }
 
   /**
@@ -246,8 +253,8 @@ export class Sequencer {
     this.#options.atStep('batch.loaded');
     const recordedMs = Math.max(this.#judged.recordedMs, this.#options.now());
     const building = new BatchBuilder(this.#options, this.#hot, { ...this.#judged, recordedMs });
-    const replies = taken.map(({ request, freeze }) =>
-      freeze ? building.changeFreeze(freeze) : building.add(request),
+    const replies = taken.map(({ request, freeze, isOwn }) =>
+      freeze ? building.changeFreeze(freeze) : building.add(request, isOwn),
     );
     const batch = building.batch();
     this.#judged = { head: batch.head, recordedMs, freezes: building.freezes };
