@@ -131,6 +131,10 @@ test('every file of keys and tokens is closed to others, and a service has no ke
     'gateway/control.json',
   ])
     expect(holds(seedOf(file))).toEqual([at('etc', file)]);
+  for (const part of ['audit', 'guardian', 'gateway']) {
+    const [, line = ''] = readFileSync(at('etc', part, 'grpc-key.pem'), 'utf8').split('\n');
+    expect(holds(line.slice(-40))).toEqual([at('etc', part, 'grpc-key.pem')]);
+  }
 });
 
 test('a host and an agent join over TLS, a call runs, and the log verifies with the keys of the connection', async () => {

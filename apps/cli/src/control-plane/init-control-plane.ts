@@ -1,14 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { IdentityFile } from '@countersign/protocol';
+import { makeCertificates } from '@countersign/service-kit/embedded';
 import { passkeysOf } from '../embedded/config-files.ts';
 import { installationPath } from '../embedded/data-folder.ts';
 import { MAX_PAYLOAD_BYTES } from '../embedded/nats-config.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
 import { EXIT, RefusedError } from '../output.ts';
 import { serviceUsers, writeBrokerAccounts } from './broker-accounts.ts';
-import { type ControlPlaneKeys, makeControlPlaneKeys } from './control-plane-keys.ts';
+import { type ControlPlaneKeys, gatewayNames, makeControlPlaneKeys } from './control-plane-keys.ts';
 
 /** What the operator says about the control plane to be. */
 export type ControlPlanePlan = {
@@ -56,12 +57,13 @@ function checkPlan({ out, publicUrl, brokerUrl, brokerTls, databaseUrl }: Contro
 type Folder = (...parts: string[]) => string;
 
 /** Where each part of the control plane finds its own; a folder each, so that each can have an account of its own. */
-function makeFolders(out: string): Folder {
+function makeFolders({ out, gateways }: ControlPlanePlan): Folder {
   mkdirSync(out, { recursive: true });
   // Each service passes through to its folder and lists nothing.
   chmodSync(out, 0o711);
   const folder: Folder = (...parts) => path.join(out, ...parts);
-  for (const name of ['root', 'audit', 'guardian', 'broker', 'operator']) mkdirSync(folder(name), { mode: 0o700 });
+  for (const name of ['root', 'audit', 'guardian', 'broker', 'operator', ...gatewayNames(gateways)])
+    mkdirSync(folder(name), { mode: 0o700 });
   return folder;
 }
 
@@ -84,6 +86,23 @@ function common(
   };
 }
 
+/** gRPC certificates of `names`, each in the folder of its service with a copy of the authority's. Its key is kept nowhere. */
+async function writeCertificates(at: Folder, names: readonly string[]): Promise<void> {
+  const made = await makeCertificates(at('tls'), names);
+  for (const [name, { certFile, keyFile, caFile }] of Object.entries(made)) {
+    copyFileSync(caFile, at(name, 'grpc-ca.pem'));
+    renameSync(certFile, at(name, 'grpc-cert.pem'));
+    renameSync(keyFile, at(name, 'grpc-key.pem'));
+  }
+  rmSync(at('tls'), { recursive: true });
+}
+
+const tlsOf = (at: Folder, own: string): object => ({
+  certFile: at(own, 'grpc-cert.pem'),
+  keyFile: at(own, 'grpc-key.pem'),
+  caFile: at(own, 'grpc-ca.pem'),
+});
+
 function writeAudit(plan: ControlPlanePlan, at: Folder, keys: ControlPlaneKeys): void {
   writePrivateJson(at('audit', 'log.json'), keys.log);
   writePrivateJson(at('audit', 'config.json'), {
@@ -91,6 +110,7 @@ function writeAudit(plan: ControlPlanePlan, at: Folder, keys: ControlPlaneKeys):
     databaseUrl: plan.databaseUrl,
     logIdentityFile: at('audit', 'log.json'),
     listen: { host: LOOPBACK, port: plan.ports.audit },
+    tls: { ...tlsOf(at, 'audit'), clients: gatewayNames(plan.gateways) },
     logName: plan.logName,
     payloadKeyFolder: path.join(plan.state, 'audit/payload-keys'),
     payloadMasterKeyFile: at('audit', 'payload-master.key'),
@@ -101,12 +121,12 @@ function writeAudit(plan: ControlPlanePlan, at: Folder, keys: ControlPlaneKeys):
 function writeGateways(plan: ControlPlanePlan, at: Folder, keys: ControlPlaneKeys, tokens: readonly object[]): void {
   keys.gateways.forEach((identity, index) => {
     const own = identity.id;
-    mkdirSync(at(own), { mode: 0o700 });
     writePrivateJson(at(own, 'control.json'), keys.control);
     writePrivateJson(at(own, 'config.json'), {
       ...common(plan, at, keys, own, identity),
       auditAddress: `${LOOPBACK}:${plan.ports.audit}`,
       guardianAddress: `${LOOPBACK}:${plan.ports.guardian}`,
+      tls: tlsOf(at, own),
       // The reverse proxy that ends TLS is on this machine.
       http: { host: LOOPBACK, port: plan.ports.http + index, trustedProxies: [LOOPBACK] },
       controlIdentityFile: at(own, 'control.json'),
@@ -162,7 +182,8 @@ function writeConnection(plan: ControlPlanePlan, at: Folder, keys: ControlPlaneK
  */
 export async function initControlPlane(plan: ControlPlanePlan): Promise<{ readonly files: readonly string[] }> {
   checkPlan(plan);
-  const at = makeFolders(plan.out);
+  const at = makeFolders(plan);
+  await writeCertificates(at, ['audit', 'guardian', ...gatewayNames(plan.gateways)]);
   const keys = await makeControlPlaneKeys(plan.gateways);
   const tokens = { operator: makeToken(), broker: makeToken() };
   writePrivateJson(at('root', 'root.json'), keys.root);
@@ -176,6 +197,7 @@ export async function initControlPlane(plan: ControlPlanePlan): Promise<{ readon
   writePrivateJson(at('guardian', 'config.json'), {
     logLevel: 'info',
     listen: { host: LOOPBACK, port: plan.ports.guardian },
+    tls: { ...tlsOf(at, 'guardian'), clients: gatewayNames(plan.gateways) },
     stateFile: path.join(plan.state, 'guardian/state.json'),
     providers: [],
   });
