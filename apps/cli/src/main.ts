@@ -21,6 +21,7 @@ import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
 import { addStartCommand } from './commands/start.ts';
 import { addTokensCommand } from './commands/tokens.ts';
+import { addTrustCommand } from './commands/trust.ts';
 import { reportError } from './output.ts';
 
 const EXIT_CODES = `
@@ -61,6 +62,7 @@ function program(): Command {
     addNotificationsCommand,
     addPolicyCommand,
     addControlPlaneCommand,
+    addTrustCommand,
   ]) {
     add(root);
   }

@@ -52,6 +52,11 @@ async function followPolicy(gateway: Gateway, config: GatewayConfig): Promise<()
       gateway.logger.warn({ err: error }, 'policy is not refreshed yet'),
     );
   });
+  gateway.broker.bus.on('layers', () => {
+    gateway.layers
+      .refresh()
+      .catch((error: unknown) => gateway.logger.warn({ err: error }, 'trusts and saved rules are not refreshed yet'));
+  });
   if (policyFile === undefined) return () => undefined;
   return watchPolicyFile(policyFile, () => {
     const publish = async () => adoptConfigured(gateway, readPolicyFile(policyFile), 'file');

@@ -9,6 +9,7 @@ import {
 } from '@countersign/policy';
 import type { Command } from 'commander';
 import { EXIT, print, RefusedError } from '../output.ts';
+import { explainSession } from './explain-session.ts';
 import { addImportCommand } from './policy-import.ts';
 import { readInput, readPolicyFile, readPolicySet } from './policy-input.ts';
 import { addPolicyPublishCommands } from './policy-publish.ts';
@@ -31,7 +32,8 @@ function addEval(policy: Command): void {
 }
 
 type ExplainOptions = {
-  policy: string[];
+  policy?: string[];
+  session?: string;
   call?: string;
   tool?: string;
   value?: string;
@@ -76,7 +78,11 @@ function addExplain(policy: Command): void {
   policy
     .command('explain')
     .description('show layers, deciding rules, table row and ignored widenings for one call')
-    .requiredOption('--policy <files...>', 'FILE (the managed layer) or LAYER=FILE')
+    .option('--policy <files...>', 'FILE (the managed layer) or LAYER=FILE')
+    .option(
+      '--session <id>',
+      'instead of files: everything that this session is decided on now, permission files and saved rules too',
+    )
     .option('--call <json>', 'the call: {"tool":…,"args":{…}}')
     .option('--tool <name>', 'the tool, with --value')
     .option('--value <text>', 'its command, path or address')
@@ -86,7 +92,10 @@ function addExplain(policy: Command): void {
     .option('--group <names...>', 'groups of that person', [])
     .option('--requester <name>', 'the person for whom the agent acts', 'requester')
     .option('--waited <minutes>', 'how long the call has waited', '0')
-    .action((options: ExplainOptions, command: Command) => {
+    .action(async (options: ExplainOptions, command: Command) => {
+      if (options.session !== undefined) return explainSession(options.session, callOf(options), command);
+      if (options.policy === undefined)
+        throw new RefusedError('want `--policy` or `--session`', 'countersign.cli.usage', EXIT.usage);
       const { set, security, approvalMode } = readPolicySet(options.policy);
       const { project, cwd } = options;
       const session = { ...(project ? { project } : {}), ...(cwd ? { cwd } : {}) };

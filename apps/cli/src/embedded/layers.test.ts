@@ -1,9 +1,10 @@
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chownSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { z } from 'zod';
 import type { GatewayClient } from '../gateway-client.ts';
 import { verifyLog } from './check.ts';
-import { callUntil, eventually, type FleetUnderTest, newSession, startFleet } from './fleet-under-test.ts';
+import { callUntil, commandOf, eventually, type FleetUnderTest, newSession, startFleet } from './fleet-under-test.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -86,6 +87,92 @@ describe('a permission file of the workspace', () => {
     symlinkSync('/etc/passwd', path.join(folder, 'permissions.local.json'));
     await runsTo(await newSession(fleet), 'true', 'pending');
   });
+});
+
+type Shown = { files: { layer: string; digest: string; state: string }[] };
+const shown = async (session: string) => (await commandOf(fleet, 'trust', 'show', session)) as Shown;
+const stateOf = async (session: string) => (await shown(session)).files.map(({ state }) => state);
+
+describe('trust of a file', () => {
+  const ALLOWS = { allowRules: [{ toolName: 'write', pattern: '**' }] };
+  const written = (session: string, name: string, state: string) =>
+    eventually(async () => {
+      const sent = await callUntil(fleet, write(session, name), ['pending', 'dispatched']);
+      if (sent.state === 'pending') sent.call.cancel();
+      return (sent.state === 'pending' ? 'pending' : (await sent.call.result).state) === state ? true : undefined;
+    });
+
+  test('holds for exactly one content, ends when the file changes, and does not come back with the old content', async () => {
+    const session = await newSession(fleet);
+    put('project', ALLOWS);
+    const [file] = (await shown(session)).files;
+    expect(file).toMatchObject({ layer: 'project', state: 'tightens' });
+    const digest = file?.digest ?? '';
+    await expect(commandOf(fleet, 'trust', 'file', session, 'project', 'f'.repeat(64))).rejects.toThrow('stale_view');
+    await expect(commandOf(fleet, 'trust', 'file', session, 'local', digest)).rejects.toThrow('stale_view');
+    expect(await commandOf(fleet, 'trust', 'file', session, 'project', digest)).toMatchObject({ state: 'trusted' });
+    await written(session, 'trusted.txt', 'done');
+    const explained = await commandOf(
+      fleet,
+      ...['policy', 'explain', '--session', session, '--tool', 'write', '--value', 'b'],
+    );
+    expect(explained).toMatchObject({ decision: { effect: 'allow' }, files: [{ digest, state: 'trusted' }] });
+    put('project', { ...ALLOWS, description: 'changed' });
+    await written(session, 'changed.txt', 'pending');
+    put('project', ALLOWS);
+    await eventually(async () =>
+      (await shown(session)).files.some((one) => one.digest === digest) ? true : undefined,
+    );
+    expect(await stateOf(session)).toEqual(['tightens']);
+    await written(session, 'again.txt', 'pending');
+  });
+
+  test('can be revoked, and only an operator can give it', async () => {
+    const session = await newSession(fleet);
+    put('local', ALLOWS);
+    const digest = (await shown(session)).files[0]?.digest ?? '';
+    const body = { session, layer: 'local', digest };
+    expect(await approver.request('POST', '/v1/trust/files', z.unknown(), body)).toMatchObject({
+      error: { status: 403 },
+    });
+    const given = (await commandOf(fleet, 'trust', 'file', session, 'local', digest)) as { id: string };
+    await written(session, 'c.txt', 'done');
+    expect(await commandOf(fleet, 'trust', 'revoke', given.id)).toMatchObject({ state: 'revoked' });
+    expect((await callUntil(fleet, write(session, 'd.txt'), ['pending'])).state).toBe('pending');
+  });
+
+  test('brings nothing back that a session was told to let go, and lets nothing go by itself', async () => {
+    const session = await newSession(fleet);
+    put('project', DENIES);
+    await runsTo(session, 'make all', 'denied');
+    put('project', {});
+    const held = await eventually(async () => {
+      const { files } = await shown(session);
+      return files.find(({ state }) => state === 'held');
+    });
+    expect((await run(session, 'make all')).state).toBe('denied');
+    await commandOf(fleet, 'trust', 'release', session, held.digest);
+    expect((await run(session, 'make all; true')).state).toBe('done');
+  });
+});
+
+test('trust of a folder lets one agent work there until it is revoked', async () => {
+  const { data } = fleet.installation;
+  const project = path.join(path.dirname(data.sampleProject), 'other-project');
+  mkdirSync(project);
+  const { uid, gid } = statSync(data.sampleProject);
+  chownSync(project, uid, gid);
+  await expect(newSession(fleet, { project })).rejects.toThrow('unknown_root');
+  await expect(commandOf(fleet, 'trust', 'folder', 'agent-sample', 'local', `${project}/none`)).rejects.toThrow();
+  const calls = await approver.calls({ limit: 1 });
+  const id = (calls.ok && calls.value[0]?.agent) || '';
+  const given = (await commandOf(fleet, 'trust', 'folder', id, 'local', project)) as { id: string };
+  const session = await newSession(fleet, { project });
+  expect((await run(session, 'pwd')).state).toBe('done');
+  const waits = await callUntil(fleet, write(session, 'x.txt'), ['pending']);
+  await commandOf(fleet, 'trust', 'revoke', given.id);
+  expect((await waits.call.result).state).toBe('withdrawn');
+  expect((await run(session, 'pwd')).code).toBe('countersign.gateway.unknown_root');
 });
 
 test('a waiting call that a permission file now denies is withdrawn, and no other', async () => {

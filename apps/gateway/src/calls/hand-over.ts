@@ -7,6 +7,7 @@ import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce, announceRecord } from './announce.ts';
 import { redecideCall } from './redecide.ts';
+import { redecideChanged } from './redecide-changed.ts';
 import { readView, type View, viewTermsDigest } from './view.ts';
 
 /** An approved call is kept for its agent this long; architecture.md, approved to dispatch. */
@@ -43,14 +44,14 @@ export function handOverOf(gateway: Gateway, callId: string, view: View) {
  */
 export async function handOver(gateway: Gateway, call: CallRecord): Promise<void> {
   const view = readView(call.view);
-  if (!view) return;
+  if (!view || (await redecideChanged(gateway, call))) return;
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const { order, entry } = handOverOf(gateway, call.callId, view);
     const reply = await gateway.audit.append({
       ...order,
       entries: [entry],
       freezeEpoch: gateway.freeze.epoch,
-      expected: [gateway.policy.basis()],
+      expected: [gateway.policy.basis(), gateway.layers.basis()],
     });
     if (!reply.refusal && reply.call) return announceRecord(gateway, reply.call);
     const code = reply.refusal?.code;
@@ -58,6 +59,7 @@ export async function handOver(gateway: Gateway, call: CallRecord): Promise<void
     if (code === ERROR_CODES.auditStaleFreeze) await refreshFreeze(gateway);
     else if (code === ERROR_CODES.auditStalePolicy) {
       await refreshPolicy(gateway);
+      await gateway.layers.refresh();
       if (await redecideCall(gateway, call)) return;
     } else break;
   }

@@ -5,6 +5,7 @@ import type { Member } from '../record/members.ts';
 import { MAX_DEPTH, type Session, type VersionedSession } from '../record/sessions.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { spendChildToken } from '../sessions/child-token.ts';
+import { outsideRoots } from '../sessions/rooted.ts';
 import { tellAgent } from './announce.ts';
 import { reviewProblem } from './guardian.ts';
 
@@ -28,13 +29,7 @@ function check(gateway: Gateway, member: Member, request: SessionOpen, session: 
       code: ERROR_CODES.unknownRoot,
       message: `host \`${request.host.slice(0, 64)}\` is not enrolled for this agent`,
     };
-  if (!(member.roots[request.host] ?? []).includes(request.project)) {
-    return {
-      code: ERROR_CODES.unknownRoot,
-      message: `project \`${request.project.slice(0, 200)}\` is not an enrolled root; have an operator trust the folder`,
-    };
-  }
-  return undefined;
+  return outsideRoots(gateway, member, request.host, request.project);
 }
 
 type Parent = { readonly from: VersionedSession; readonly to: Session };

@@ -7,6 +7,7 @@ import { rulesOfCall } from '../layers/saved-rules.ts';
 import { type Ground, groundOf, lastGround, lay } from '../layers/session-layers.ts';
 import { callEntry } from '../record/entries.ts';
 import type { SessionChain } from '../record/sessions.ts';
+import { outsideRoots } from '../sessions/rooted.ts';
 import { announce } from './announce.ts';
 import { readView, type View } from './view.ts';
 
@@ -43,6 +44,8 @@ export async function decideAgain(gateway: Gateway, record: CallRecord, view: Vi
 }
 
 async function isStricter(gateway: Gateway, record: CallRecord, view: View): Promise<boolean> {
+  const member = await gateway.members.find('agent', record.agent);
+  if (member && outsideRoots(gateway, member, record.host, view.project)) return true;
   const effect = (await decideAgain(gateway, record, view))?.effect;
   if (effect === 'deny' || effect === 'error') return true;
   const wasAsked = record.state === 'pending' || record.decidedBy === 'human' || record.decidedBy === 'guardian';

@@ -12,6 +12,7 @@ import type { Member } from '../record/members.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { pauseTurn } from '../sessions/paused-turn.ts';
+import { outsideRoots } from '../sessions/rooted.ts';
 import { announce, announceRecord, tellAgent } from './announce.ts';
 import { orderOf, publishOrder } from './dispatch.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
@@ -264,7 +265,9 @@ async function decideCall(
     });
   const parsed = await parseCall(submit, member, gateway.control);
   if (!parsed.ok) return refuse(parsed.error);
-  const beyond = await beyondAncestors(gateway, found, parsed.value.tool);
+  const beyond =
+    outsideRoots(gateway, member, found.session.host, found.session.project) ??
+    (await beyondAncestors(gateway, found, parsed.value.tool));
   if (beyond) return refuse(beyond);
   const evaluation = await evaluate(gateway, found, parsed.value);
   if (!evaluation.ok) return refuse(evaluation.error);

@@ -14,6 +14,7 @@ import { addFreezeRoutes } from './freeze-routes.ts';
 import { addGrantRoutes } from './grant-routes.ts';
 import { addGuardianRoutes } from './guardian-routes.ts';
 import type { Http } from './http.ts';
+import { addLayerRoutes } from './layer-routes.ts';
 import { assertionSchema } from './passkey-routes.ts';
 import { addPausedTurnRoutes } from './paused-turn-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
@@ -172,6 +173,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addGrantRoutes(app, gateway);
   addFreezeRoutes(app, gateway);
   addPolicyRoutes(app, gateway);
+  addLayerRoutes(app, gateway);
   addSessionRoutes(app, gateway);
   addGuardianRoutes(app, gateway);
   addPausedTurnRoutes(app, gateway);

@@ -105,11 +105,11 @@ export class RecordedLayers {
     return {
       entries: [
         {
-          id: `ent_layers_${type}_${next}`,
-          type,
-          stream: 'layers',
+          id: `ent_layers_${next}`,
+          type: 'admin.changed',
+          stream: 'admin',
           emittedMs: BigInt(this.#now()),
-          body: json({ detail }),
+          body: json({ detail: { what: type, ...detail } }),
         },
       ],
       documents: [

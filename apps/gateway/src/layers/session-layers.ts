@@ -114,7 +114,7 @@ async function lapse(gateway: Gateway, session: Session, files: readonly LayerFi
     const end = { state: 'lapsed', ended_by: 'gateway', ended_ms: gateway.now() } as const;
     await gateway.layers.change({
       type: 'trust.lapsed',
-      detail: { trust: id, host, path, digest, reason: 'the file changed' },
+      detail: { trust: id, host, path, digest, by: 'gateway', reason: 'the file changed' },
       trusts: [{ ...trust, ...end }],
     });
     ended = true;

@@ -2,6 +2,7 @@ import { ERROR_CODES } from '@countersign/protocol';
 import type { CallRefusal } from '../calls/parse-call.ts';
 import type { Gateway } from '../context.ts';
 import type { SessionChain } from '../record/sessions.ts';
+import { rootsOf } from './rooted.ts';
 
 const isWithin = (project: string, root: string): boolean => project === root || project.startsWith(`${root}/`);
 
@@ -20,7 +21,7 @@ export async function beyondAncestors(
     if (!member || ancestor.principal !== session.principal) return refuse(ancestor.id, 'this person');
     if (tool !== undefined && !member.tools.includes(tool)) return refuse(ancestor.id, `tool \`${tool}\``);
     if (!member.hosts.includes(session.host)) return refuse(ancestor.id, `host \`${session.host}\``);
-    if (!(member.roots[session.host] ?? []).some((root) => isWithin(session.project, root)))
+    if (!rootsOf(gateway, member, session.host).some((root) => isWithin(session.project, root)))
       return refuse(ancestor.id, 'this project');
   }
   return undefined;
