@@ -44,6 +44,8 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
   passkeys: passkeySettingsSchema.optional(),
   /** Identity provider; absent: one-time links and tokens only. */
   oidc: oidcSchema.optional(),
+  /** Hardened mode that no policy undoes; `COUNTERSIGN_HARDENED_MODE` sets it too. */
+  hardened: z.boolean().default(false),
   /** File of the managed layer, watched; takes the place of `policy`. */
   policyFile: z.string().min(1).optional(),
   /** The managed layer itself, where no file is named. */
@@ -55,6 +57,9 @@ export const gatewayConfigSchema = commonConfigSchema.extend({
     })
     .optional(),
 });
+
+/** True for a value of `COUNTERSIGN_HARDENED_MODE` that turns hardened mode on. */
+export const isHardened = (value: string | undefined): boolean => value === '1' || value === 'true';
 
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;
 export type TokenRecord = z.infer<typeof tokenSchema>;

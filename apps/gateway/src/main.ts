@@ -1,5 +1,12 @@
 import { loadConfig, runService } from '@countersign/service-kit';
-import { gatewayConfigSchema } from './config.ts';
+import { gatewayConfigSchema, isHardened } from './config.ts';
 import { startGateway } from './service.ts';
 
-await runService({ name: 'gateway', start: (logger) => startGateway(loadConfig(gatewayConfigSchema), logger) });
+await runService({
+  name: 'gateway',
+  start: (logger) => {
+    const config = loadConfig(gatewayConfigSchema);
+    const hardened = config.hardened || isHardened(process.env.COUNTERSIGN_HARDENED_MODE);
+    return startGateway({ ...config, hardened }, logger);
+  },
+});

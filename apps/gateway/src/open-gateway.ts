@@ -46,7 +46,7 @@ export async function openGateway(
   logger: Logger,
   { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
 ): Promise<Gateway> {
-  const policy = new PolicyDesk(managedLayer(config));
+  const policy = new PolicyDesk(managedLayer(config), config.hardened);
   const identity = await loadIdentity(config.identityFile);
   const control = await loadIdentity(config.controlIdentityFile);
   const known = knownRoster(config, { now });

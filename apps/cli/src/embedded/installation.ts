@@ -102,6 +102,7 @@ function serviceSpec(
       PATH: process.env.PATH ?? '/usr/bin:/bin',
       HOME: process.env.HOME ?? '/',
       LANG: 'C.UTF-8',
+      COUNTERSIGN_HARDENED_MODE: process.env.COUNTERSIGN_HARDENED_MODE ?? '',
       COUNTERSIGN_CONFIG: config,
     },
     logFile: path.join(data.private, `logs/${name}.log`),

@@ -117,7 +117,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addStreams(app, gateway);
   addEvidenceRoutes(app, gateway);
   addCustodyRoutes(app, gateway);
-  addNotificationRoutes(app, { ...outside, now: gateway.now });
+  addNotificationRoutes(app, { ...outside, now: gateway.now, audit: gateway.audit });
   await addDeskFiles(app, config.deskDir);
   await app.listen({ host: config.http.host, port: config.http.port });
   const address = app.server.address();

@@ -133,8 +133,11 @@ export class ManagedPolicy {
   /** Hex SHA-256 of the managed layer; recorded with each decision. */
   readonly digest: string;
 
-  /** Throws a FaultError that names every bad rule; a set with one bad rule is refused whole. */
-  constructor(config: PolicyConfig) {
+  /**
+   * `locked`: hardened mode, whatever the configuration says. Throws a FaultError that names every bad rule; a set with one bad
+   * rule is refused whole.
+   */
+  constructor(config: PolicyConfig, locked = false) {
     this.config = config;
     this.#managed = { ...config.permissions, ceilings: config.ceilings } as Layers['managed'] & object;
     this.#ceilings = config.ceilings as Ceilings;
@@ -144,7 +147,7 @@ export class ManagedPolicy {
         security.auto_allow_bash_if_sandboxed ?? DEFAULT_SECURITY.auto_allow_bash_if_sandboxed,
       dangerous_command_guard: security.dangerous_command_guard ?? DEFAULT_SECURITY.dangerous_command_guard,
       block_private_network: security.block_private_network ?? DEFAULT_SECURITY.block_private_network,
-      hardened_mode: security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode,
+      hardened_mode: locked || (security.hardened_mode ?? DEFAULT_SECURITY.hardened_mode),
     };
     this.hardened = this.#security.hardened_mode === true;
     this.blockPrivateNetwork = this.hardened || this.#security.block_private_network === true;
@@ -273,8 +276,17 @@ export class PolicyDesk {
   #current: ManagedPolicy;
   #version = 0n;
 
-  constructor(config: PolicyConfig) {
-    this.#current = new ManagedPolicy(config);
+  readonly #locked: boolean;
+
+  /** SECURITY: `locked` is hardened mode that no published or watched policy undoes; only a start without it does. */
+  constructor(config: PolicyConfig, locked: boolean) {
+    this.#locked = locked;
+    this.#current = this.check(config);
+  }
+
+  /** The policy that a configuration makes here. Throws a FaultError when a rule is bad. */
+  check(config: PolicyConfig): ManagedPolicy {
+    return new ManagedPolicy(config, this.#locked);
   }
 
   get current(): ManagedPolicy {

@@ -3,7 +3,7 @@ import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import { z } from 'zod';
 import type { Gateway } from '../context.ts';
 import { json } from '../record/entries.ts';
-import { ManagedPolicy, type PolicyConfig } from './policy-desk.ts';
+import type { ManagedPolicy, PolicyConfig } from './policy-desk.ts';
 import { policyDigest } from './policy-digest.ts';
 
 const MAX_BYTES = 250_000;
@@ -34,7 +34,7 @@ export async function refreshPolicy(gateway: Gateway): Promise<boolean> {
   const found = await readPublished(gateway);
   if (!found || found.version <= gateway.policy.version) return false;
   const { permissions, ceilings, security } = found.published;
-  gateway.policy.take(new ManagedPolicy({ permissions, ceilings, security }), found.version);
+  gateway.policy.take(gateway.policy.check({ permissions, ceilings, security }), found.version);
   return true;
 }
 
@@ -45,11 +45,11 @@ export async function presentPolicy(gateway: Gateway): Promise<{ published: Publ
   return found;
 }
 
-function checked(config: PolicyConfig): Result<ManagedPolicy, Refusal> {
+function checked(gateway: Gateway, config: PolicyConfig): Result<ManagedPolicy, Refusal> {
   if (json(config).length > MAX_BYTES)
     return err({ code: ERROR_CODES.policyRefused, message: `a policy has at most ${MAX_BYTES} bytes` });
   try {
-    return ok(new ManagedPolicy(config));
+    return ok(gateway.policy.check(config));
   } catch (error) {
     const message = error instanceof FaultError ? error.publicMessage : 'policy cannot be read';
     return err({ code: ERROR_CODES.policyRefused, message });
@@ -65,7 +65,7 @@ export async function publishPolicy(
   config: PolicyConfig,
   { source, by }: Source,
 ): Promise<Result<bigint, Refusal>> {
-  const policy = checked(config);
+  const policy = checked(gateway, config);
   if (!policy.ok) return policy;
   const before = await readPublished(gateway);
   const digest = policyDigest(config);
