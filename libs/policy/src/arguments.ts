@@ -37,7 +37,10 @@ export function argumentProblem(tool: string, args: unknown, env: unknown): stri
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return '`args` must be an object';
   if (
     env !== undefined &&
-    (typeof env !== 'object' || env === null || Object.values(env).some((v) => typeof v !== 'string'))
+    (typeof env !== 'object' ||
+      env === null ||
+      Array.isArray(env) ||
+      Object.values(env).some((v) => typeof v !== 'string'))
   )
     return '`env` must map names to strings';
   const record = args as Args;

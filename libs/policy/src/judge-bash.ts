@@ -31,14 +31,27 @@ interface Judge {
 
 const unreadable = (text: string): Finding => ({ effect: 'ask', kind: 'unreadable', text });
 const LAUNCHERS =
-  /^(python[\d.]*|node|nodejs|npx|bunx|pnpx|uvx|ssh|env|xargs|find|fd|docker|podman|kubectl|sudo|doas|su|perl|ruby|php|lua|deno|bun|tsx|eval|source|\.|awk|gawk|watch|parallel|busybox|nohup|timeout|pwsh|powershell)$/;
+  /^(python[\d.]*|node|nodejs|npx|bunx|pnpx|uvx|ssh|env|xargs|find|fd|docker|podman|kubectl|sudo|doas|su|perl|ruby|php|lua|deno|bun|tsx|eval|source|\.|awk|gawk|watch|parallel|busybox|nohup|timeout|pwsh|powershell|just|task|rake|ant|gradlew?|mvnw?|java|scala|kotlin|dotnet|tmux|screen|systemd-run|flock|strace|entr|uv|pipx|poetry|pipenv|bundle|tclsh|expect|osascript|R|Rscript|julia|jshell)$/;
+/** Sub-commands with which package managers and toolchains run what a word names. */
+const RUNS_WORD: Readonly<Record<string, RegExp>> = {
+  npm: /^(exec|x|explore)$/,
+  pnpm: /^(exec|dlx)$/,
+  yarn: /^(exec|dlx|node)$/,
+  go: /^(run|tool|generate)$/,
+  cargo: /^run$/,
+  git: /^(bisect|filter-branch|submodule|rebase|difftool|mergetool|config)$/,
+};
 
-/** The grant scopes that would cover one simple command. */
+/** The grant scopes that would cover one simple command; the last is the one that is offered. */
 export function bashScopes(words: readonly Resolved[], cwd: string): string[] {
   const program = words[0]?.text ?? '';
   const exact = `${cwd} :: ${words.map((x) => x.text).join(' ')}`;
   const name = baseName(program);
-  const only = LAUNCHERS.test(name) || SHELLS.has(name) || hazardOptions(words).length > 0;
+  const sub = words.slice(1).find((x) => !x.text.startsWith('-'))?.text ?? '';
+  const launches = Object.hasOwn(RUNS_WORD, name) && RUNS_WORD[name]?.test(sub) === true;
+  const only = launches || LAUNCHERS.test(name) || SHELLS.has(name) || hazardOptions(words).length > 0;
+  // A grant for `make` covers it, but only the exact command is offered: what a target runs is not told here.
+  if (name === 'make' && !only) return [exact, `${cwd} :: ${program}`, exact];
   return only ? [exact] : [exact, `${cwd} :: ${program}`];
 }
 

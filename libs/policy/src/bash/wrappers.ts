@@ -110,7 +110,7 @@ const nothing = (own: Role): Opened => ({ own, commands: [], scripts: [] });
 
 /** Wrappers that hand their operands to a shell. */
 const RUNS_TEXT = /^(watch|hyperfine|tmux|sg)$/;
-const TEXT_OPTION = /^(-c|--command|--session-command|--run)(=(.*))?$/s;
+const TEXT_OPTION = /^(-[a-zA-Z]*c|--command|--session-command|--run)(=(.*))?$/s;
 
 /** Scripts given to an option that hands its value to a shell. */
 function optionScripts(words: readonly Resolved[]): Script[] {
@@ -277,7 +277,7 @@ export function unwrap(simple: Simple): Opened {
   if (wrapper !== undefined) return openWrapper(simple, wrapper, name);
   switch (name) {
     case 'eval':
-      return scripts({ text: join(rest), role: 'strict' });
+      return scripts({ text: join(rest[0]?.text === '--' ? rest.slice(1) : rest), role: 'strict' });
     case 'source':
     case '.':
       return rest[0]?.text === '/dev/stdin'
@@ -324,7 +324,8 @@ export function unwrap(simple: Simple): Opened {
       let at = 0;
       while (at < rest.length && rest[at]?.text.startsWith('-'))
         at += /^-[bcDEeFIiJLlmOopQRSWw]$/.test(rest[at]?.text ?? '') ? 2 : 1;
-      const script = join(rest.slice(at + 1));
+      const behind = rest.slice(at + 1);
+      const script = join(behind[0]?.text === '--' ? behind.slice(1) : behind);
       if (script !== '') return scripts({ text: script, role: 'strict' });
       return hasInput(simple) ? scripts(fromInput(simple, 'strict')) : nothing('full');
     }

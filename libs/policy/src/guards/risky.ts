@@ -29,6 +29,14 @@ function cleansFolders(rest: readonly string[]): boolean {
   return rest[at] === 'clean' && options.includes('d') && options.includes('f') && !options.includes('n');
 }
 
+/** Whether a shell reads its script from standard input: it names no file, or says so with `-s`, `-` or `/dev/stdin`. */
+function readsScript(rest: readonly string[]): boolean {
+  const at = rest.findIndex((x) => !/^[-+]./.test(x) || x === '--');
+  const options = at === -1 ? rest : rest.slice(0, at);
+  if (options.some((x) => /^-\w*c/.test(x))) return false;
+  return at === -1 || options.some((x) => /^-\w*s/.test(x)) || rest[at] === '-' || rest[at] === '/dev/stdin';
+}
+
 /** The risky form that a command takes, and whether it is a plain recursive delete. */
 export function riskyForm(simple: Simple): { readonly form: string; readonly plainDelete: boolean } | undefined {
   const words = simple.words;
@@ -50,7 +58,7 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
     return risky('broadcast kill');
   if (
     HALT.test(name) ||
-    (name === 'systemctl' && rest.some((x) => HALT.test(x) || /^(kexec|soft-reboot)$/.test(x))) ||
+    (/^(systemctl|loginctl)$/.test(name) && rest.some((x) => HALT.test(x) || /^(kexec|soft-reboot)$/.test(x))) ||
     (/^(tel)?init$/.test(name) && /^[06]$/.test(rest[0] ?? ''))
   )
     return risky('shutdown');
@@ -66,7 +74,7 @@ export function riskyForm(simple: Simple): { readonly form: string; readonly pla
   if (SHELLS.has(name)) {
     if (rest.some((x, i) => /^-\w*c/.test(x) && (rest[i + 1] ?? '').includes(UNKNOWN)))
       return risky('running generated text');
-    const stdin = rest.every((x) => (x.startsWith('-') && !/^-\w*c/.test(x)) || x === '/dev/stdin');
+    const stdin = readsScript(rest);
     if (stdin && !fromPlainText(simple)) return risky('decode-and-run or fetch-and-run');
     if (rest.some((x) => x.startsWith('/dev/fd/'))) return risky('fetch-and-run');
     if (stdin && isGenerated(simple)) return risky('running generated text');
