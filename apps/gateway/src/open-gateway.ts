@@ -7,6 +7,7 @@ import { followBroker } from './broker/follow-broker.ts';
 import { followOutput } from './broker/follow-output.ts';
 import { GatewayBus } from './broker/gateway-bus.ts';
 import { Hosts } from './broker/hosts.ts';
+import { Journals } from './broker/journals.ts';
 import { LiveOutput } from './broker/live-output.ts';
 import { ensureStreams, ensureWorkConsumer } from './broker/streams.ts';
 import { OpinionDesk } from './calls/guardian-opinions.ts';
@@ -72,7 +73,8 @@ export async function openGateway(
   const members = new Members(audit);
   await members.refresh();
   for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
-  const hosts = new Hosts(members);
+  const journals = await Journals.open(audit, now);
+  const hosts = new Hosts(members, journals);
   const freeze = new FreezeWatch();
   followBroker(connection, hosts, freeze, { isAudit: (key) => known.isKey('audit', key), now });
   const common = { audit, identity, isGateway: (key: string) => known.isKey('gateway', key), now, logger };

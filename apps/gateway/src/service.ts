@@ -88,12 +88,15 @@ function followMembers(gateway: Gateway): NodeJS.Timeout {
   return setInterval(refresh, MEMBERS_MS);
 }
 
-/** Records the hosts' confirmations of freezes as they come. */
+/** Records the hosts' confirmations of freezes and their first journals as they come. */
 function startConfirming(gateway: Gateway): NodeJS.Timeout {
   return setInterval(() => {
     confirmFreezes(gateway).catch((error: unknown) =>
       gateway.logger.warn({ err: error }, 'confirmations of a freeze are not recorded yet'),
     );
+    gateway.hosts.journals
+      .watch(gateway.hosts.all())
+      .catch((error: unknown) => gateway.logger.warn({ err: error }, 'journals of hosts are not recorded yet'));
   }, CONFIRM_MS);
 }
 

@@ -12,7 +12,7 @@ export type HeartbeatOptions = {
   readonly identity: Identity;
   readonly clock: Clock;
   readonly host: string;
-  readonly journal: { readonly id: string; readonly createdAtMs: number };
+  readonly journal: { readonly id: string; readonly createdAtMs: number; readonly written: () => number };
   readonly home: string;
   readonly version: string;
   readonly running: () => number;
@@ -46,6 +46,7 @@ export function startHeartbeat(options: HeartbeatOptions): () => void {
       running: options.running(),
       journalId: options.journal.id,
       journalCreatedAtMs: BigInt(options.journal.createdAtMs),
+      journalEntries: BigInt(options.journal.written()),
       home: options.home,
       atMs: BigInt(nowMs),
       freezeEpoch: options.freezeEpoch(),

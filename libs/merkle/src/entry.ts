@@ -35,6 +35,8 @@ export const ENTRY_TYPES = [
   'member.joined',
   'member.left',
   'member.taken_over',
+  'journal.enrolled',
+  'journal.confirmed',
   'freeze.set',
   'freeze.cleared',
   'freeze.confirmed',

@@ -1,9 +1,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { installationPath } from '../embedded/data-folder.ts';
 import { enrolSamples } from '../embedded/enrol.ts';
 import { type Installation, startInstallation } from '../embedded/installation.ts';
@@ -111,13 +113,37 @@ test('a host enrols with an invitation, its runner starts from the written confi
     return child;
   };
   let child = start();
+  const becomesReady = () =>
+    expect
+      .poll(
+        async () => {
+          if (child.exitCode !== null) child = start();
+          return isReady();
+        },
+        { timeout: 30_000, interval: 200 },
+      )
+      .toBe(true);
+  await becomesReady();
+  const journal = async () => {
+    const schema = z.object({ hosts: z.array(z.looseObject({ host: z.string(), journal: z.string().nullable() })) });
+    const hosts = await installation.client('local-operator').request('GET', '/v1/hosts', schema);
+    return hosts.ok ? hosts.value.hosts.find(({ host }) => host === 'second')?.journal : undefined;
+  };
+  await expect.poll(journal, { timeout: 30_000, interval: 200 }).toMatch(/^jrn_/);
+  const early = await countersign('runner', 'confirm-journal', 'second');
+  expect([early.code, early.stderr]).toEqual([1, expect.stringContaining('nothing is to be confirmed')]);
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+  rmSync(file('second/journal.jsonl'));
+  child = start();
+  const reason = async () => {
+    const hosts = await installation.client('local-operator').hosts();
+    return hosts.ok ? hosts.value.find(({ host }) => host === 'second')?.reason : '';
+  };
   await expect
-    .poll(
-      async () => {
-        if (child.exitCode !== null) child = start();
-        return isReady();
-      },
-      { timeout: 30_000, interval: 200 },
-    )
-    .toBe(true);
-}, 60_000);
+    .poll(reason, { timeout: 30_000, interval: 200 })
+    .toMatch(/journal of this host is a new one.*confirm-journal second/);
+  expect(await countersign('runner', 'confirm-journal', 'second')).toMatchObject({ code: 0 });
+  await becomesReady();
+}, 120_000);

@@ -136,6 +136,17 @@ export function addEnrollCommands(program: Command): void {
   const runner = program.command('runner').description('hosts that run approved calls');
   addInvite(runner, 'host');
   addEnroll(runner, 'host').option('--run-as <account>', 'account of commands as UID:GID:/HOME; absent: your own');
+  runner
+    .command('confirm-journal <host>')
+    .description(
+      'take the journal that a host has now, after the one before was lost or set back; until then it gets no work',
+    )
+    .action(async (host: string, _options: object, command: Command) => {
+      const path = `/v1/hosts/${encodeURIComponent(host)}/journal`;
+      const gateway = localGateway(command, 'local-operator');
+      const { journal } = accepted(await gateway.request('POST', path, z.looseObject({ journal: z.string() })));
+      print(command, { host, journal }, `${host} gets work again; its journal is ${journal}`);
+    });
   const agent = program.command('agent').description('agents that ask to run tool calls');
   addInvite(agent, 'agent');
   addEnroll(agent, 'agent');

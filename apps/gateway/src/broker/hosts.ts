@@ -1,5 +1,6 @@
 import { EnvelopeKind, Heartbeat, openEnvelope } from '@countersign/protocol';
 import { isKeyOf, type Members } from '../record/members.ts';
+import type { Journals } from './journals.ts';
 
 const VALID_MS = 30_000;
 /** A host without a heartbeat for this long is away. */
@@ -30,6 +31,8 @@ export type HostLine = {
   readonly seenMs?: number;
   /** How far the host's clock was ahead of the gateway's then, the way included, milliseconds. */
   readonly clockAheadMs?: number;
+  /** Id of its enrolled journal; null before its first heartbeat was recorded. */
+  readonly journal: string | null;
 };
 
 const reportedBy = ({ heartbeat, seenMs }: HostState) => ({
@@ -42,12 +45,14 @@ const reportedBy = ({ heartbeat, seenMs }: HostState) => ({
 /** Live state of the hosts, from their signed heartbeats. */
 export class Hosts {
   readonly #members: Members;
+  readonly journals: Journals;
   readonly #states = new Map<string, HostState>();
 
   readonly #confirmed = new Map<string, bigint>();
 
-  constructor(members: Members) {
+  constructor(members: Members, journals: Journals) {
     this.#members = members;
+    this.journals = journals;
   }
 
   /** Takes a message of `cs.v1.heartbeat.<host>`; anything not signed by that enrolled host is dropped. */
@@ -64,8 +69,9 @@ export class Hosts {
     });
     if (!opened.ok || opened.value.sequence <= (this.#states.get(id)?.sequence ?? -1n)) return;
     const heartbeat = Heartbeat.decode(opened.value.body);
-    if (heartbeat.host === id)
-      this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence, issuer: opened.value.issuer });
+    if (heartbeat.host !== id) return;
+    this.journals.take(heartbeat);
+    this.#states.set(id, { heartbeat, seenMs: nowMs, sequence: opened.value.sequence, issuer: opened.value.issuer });
   }
 
   /** True when a host keeps to a newer freeze epoch than the one that was recorded for it. */
@@ -83,13 +89,26 @@ export class Hosts {
     return this.#states.get(id)?.heartbeat;
   }
 
-  /** The newest heartbeat of a host that is not away. */
+  /** Every heartbeat that is known. */
+  all(): Heartbeat[] {
+    return [...this.#states.values()].map(({ heartbeat }) => heartbeat);
+  }
+
+  /** True when a host must not be given work, because its journal is not the enrolled one. */
+  isWithheld(id: string): boolean {
+    const heartbeat = this.last(id);
+    return heartbeat !== undefined && this.journals.fault(heartbeat) !== '';
+  }
+
+  /** The newest heartbeat of a host that is not away; one whose journal is in doubt says that it is not ready. */
   present(id: string, nowMs: number): Heartbeat | undefined {
     const state = this.#states.get(id);
     const member = this.#members.knownHost(id);
     // Also when its key was revoked after it spoke.
     if (!state || !member || !isKeyOf(member, nowMs)(state.issuer)) return undefined;
-    return nowMs - state.seenMs <= AWAY_MS ? state.heartbeat : undefined;
+    if (nowMs - state.seenMs > AWAY_MS) return undefined;
+    const fault = this.journals.fault(state.heartbeat);
+    return fault === '' ? state.heartbeat : { ...state.heartbeat, ready: false, reason: fault };
   }
 
   /** Every enrolled host as a person sees it. What a host reported last stays shown while it is away. */
@@ -106,6 +125,7 @@ export class Hosts {
         running: heartbeat?.running ?? 0,
         pinnedClasses: heartbeat?.pinnedClasses ?? null,
         rosterVersion: heartbeat?.rosterVersion ?? null,
+        journal: this.journals.enrolled(id) ?? null,
       };
     });
   }

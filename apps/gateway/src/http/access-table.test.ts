@@ -52,6 +52,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   'POST /v1/calls/:id/stop-turn': { roles: DECIDERS, aboutCall: true, body: {} },
   'GET /v1/calls/:id/alike': { roles: EVERYBODY, aboutCall: true },
   'GET /v1/hosts': { roles: EVERYBODY },
+  'POST /v1/hosts/:host/journal': { roles: ['operator', 'admin'] },
   'GET /v1/events': { roles: EVERYBODY },
   'GET /v1/audit/export': { roles: ALL_QUEUES },
   'GET /v1/audit/queries/:name': { roles: ALL_QUEUES },

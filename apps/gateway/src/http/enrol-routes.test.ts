@@ -10,6 +10,7 @@ import {
   rootFingerprint,
 } from '@countersign/protocol';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Journals } from '../broker/journals.ts';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
 
 const TOKENS: readonly TestToken[] = [
@@ -120,4 +121,26 @@ test('only an operator invites, and neither secret nor its digest is in the log'
     false,
     false,
   ]);
+});
+
+test('a journal that is another one or was set back is in doubt at every gateway until somebody confirms it', async () => {
+  const told = (journalId: string, lines: bigint) => ({
+    ...{ host: 'journalled', journalId, journalCreatedAtMs: 1n, journalEntries: lines },
+  });
+  const [one, two] = [await Journals.open(plane.audit, plane.now), await Journals.open(plane.audit, plane.now)];
+  const faults = (now: ReturnType<typeof told>) => [one, two].map((each) => each.fault(now));
+  expect(faults(told('jrn_a', 3n))).toEqual(['', '']);
+  await one.watch([told('jrn_a', 3n)]);
+  await two.watch([told('jrn_a', 3n)]);
+  for (const each of [one, two]) each.take(told('jrn_a', 9n));
+  expect(faults(told('jrn_a', 9n))).toEqual(['', '']);
+  expect(faults(told('jrn_a', 8n))[0]).toMatch(/was set back \(8 lines, it had 9\).*confirm-journal journalled/);
+  expect(faults(told('jrn_b', 20n))[1]).toMatch(/is a new one/);
+  expect((await one.confirm(told('jrn_a', 9n), 'op')).ok).toBe(false);
+  expect((await one.confirm(told('jrn_b', 0n), 'op')).ok).toBe(true);
+  await two.watch([told('jrn_b', 0n)]);
+  expect(faults(told('jrn_b', 0n))).toEqual(['', '']);
+  expect(faults(told('jrn_a', 9n)).every((text) => text !== '')).toBe(true);
+  const types = (await plane.entries()).filter(({ id }) => String(id).startsWith('ent_journal_journalled'));
+  expect(types.map(({ type }) => type)).toEqual(['journal.enrolled', 'journal.confirmed']);
 });

@@ -102,6 +102,24 @@ function readRoutes(app: Http, gateway: Gateway): void {
   });
 }
 
+function journalRoutes(app: Http, gateway: Gateway): void {
+  /** Takes the journal that a host has now for its own, after it was lost or set back. Until then the host gets no work. */
+  app.post(
+    '/v1/hosts/:host/journal',
+    { config: { access: ACCESS.operate }, schema: { params: z.strictObject({ host: z.string().min(1).max(64) }) } },
+    async (request, reply) => {
+      const { host } = request.params;
+      const heartbeat = gateway.hosts.present(host, gateway.now());
+      if (!heartbeat) {
+        const message = `host \`${host}\` is not there; start its runner first`;
+        return sendProblem(reply, { code: ERROR_CODES.notFound, message });
+      }
+      const confirmed = await gateway.hosts.journals.confirm(heartbeat, principalOf(request).name);
+      return confirmed.ok ? { host, journal: heartbeat.journalId } : sendProblem(reply, confirmed.error);
+    },
+  );
+}
+
 function changeRoutes(app: Http, gateway: Gateway): void {
   /** One person's answer. 409 when somebody else was first (with `winner`) or the view is out of date. */
   app.post(
@@ -169,6 +187,7 @@ function changeRoutes(app: Http, gateway: Gateway): void {
 /** Every route of the interface that answers once. */
 export function addRoutes(app: Http, gateway: Gateway): void {
   readRoutes(app, gateway);
+  journalRoutes(app, gateway);
   changeRoutes(app, gateway);
   addGrantRoutes(app, gateway);
   addFreezeRoutes(app, gateway);

@@ -6,7 +6,8 @@ const hex = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** One line of the journal file. The first line of a file is `journal`. */
 export const journalLineSchema = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('journal'), id, created_at_ms: time }),
+  /** `before`: lines that were written and are gone from the file. */
+  z.strictObject({ type: z.literal('journal'), id, created_at_ms: time, before: z.int().min(0).default(0) }),
   z.strictObject({
     type: z.literal('started'),
     order_id: id,

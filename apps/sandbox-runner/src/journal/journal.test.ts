@@ -128,3 +128,20 @@ test('the lock of a dead process is taken over, also when its id was reused', as
     await journal.close();
   }
 });
+
+test('counts every line that was ever written, over restarts and after lines were dropped', async () => {
+  const first = await openJournal(file, clock);
+  await first.started(start('ord_1'));
+  await first.finished('ord_1', new Uint8Array([1]), nowMs, 2_000_000);
+  await first.acknowledged('ord_1', nowMs);
+  expect(first.written()).toBe(3);
+  await first.close();
+  nowMs += 30 * DAY_MS;
+  const second = await openJournal(file, clock);
+  expect([second.entry('ord_1'), second.written()]).toEqual([undefined, 3]);
+  await second.started(start('ord_2'));
+  await second.close();
+  const third = await openJournal(file, clock);
+  expect(third.written()).toBe(4);
+  await third.close();
+});

@@ -27,6 +27,8 @@ export type JournalEntry =
 export type Journal = {
   readonly id: string;
   readonly createdAtMs: number;
+  /** Lines that were ever written. */
+  readonly written: () => number;
   readonly entry: (orderId: string) => JournalEntry | undefined;
   /** Orders that a process before this one started and did not finish. */
   readonly unfinished: () => readonly Extract<JournalEntry, { state: 'started' }>[];
@@ -48,7 +50,12 @@ const damaged = (file: string, line: number): FaultError =>
     code: 'countersign.runner.journal_damaged',
   });
 
-type Contents = { header: { id: string; createdAtMs: number }; entries: Map<string, JournalEntry> };
+type Contents = {
+  header: { id: string; createdAtMs: number };
+  entries: Map<string, JournalEntry>;
+  /** Lines that were ever written. */
+  written: number;
+};
 
 function apply(entries: Map<string, JournalEntry>, line: JournalLine): void {
   if (line.type === 'started') entries.set(line.order_id, { state: 'started', line });
@@ -73,16 +80,22 @@ async function readJournal(file: string): Promise<Contents | undefined> {
   if (end === 0) return undefined;
   const entries = new Map<string, JournalEntry>();
   let header: Contents['header'] | undefined;
+  let written = 0;
   for (const [index, text] of bytes
     .toString('utf8', 0, end - 1)
     .split('\n')
     .entries()) {
     const line = parseJournalLine(text);
     if (!line || (index === 0) !== (line.type === 'journal')) throw damaged(file, index + 1);
-    if (line.type === 'journal') header = { id: line.id, createdAtMs: line.created_at_ms };
-    else apply(entries, line);
+    if (line.type === 'journal') {
+      header = { id: line.id, createdAtMs: line.created_at_ms };
+      written = line.before;
+    } else {
+      apply(entries, line);
+      written += 1;
+    }
   }
-  return header && { header, entries };
+  return header && { header, entries, written };
 }
 
 function linesOf(orderId: string, entry: JournalEntry): JournalLine[] {
@@ -104,9 +117,13 @@ async function syncFolder(file: string): Promise<void> {
 }
 
 /** Replaces the file by its living entries: written beside it, synced, renamed over it. */
-async function rewrite(file: string, { header, entries }: Contents): Promise<number> {
-  const lines: JournalLine[] = [{ type: 'journal', id: header.id, created_at_ms: header.createdAtMs }];
-  for (const [orderId, entry] of entries) lines.push(...linesOf(orderId, entry));
+async function rewrite(file: string, { header, entries, written }: Contents): Promise<number> {
+  const living = [...entries].flatMap(([orderId, entry]) => linesOf(orderId, entry));
+  const before = Math.max(0, written - living.length);
+  const lines: JournalLine[] = [
+    { type: 'journal', id: header.id, created_at_ms: header.createdAtMs, before },
+    ...living,
+  ];
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
   const next = `${file}.next`;
   await rm(next, { force: true });
@@ -165,6 +182,7 @@ class JournalWriter {
     await this.handle.datasync();
     this.size += Buffer.byteLength(text);
     apply(this.contents.entries, line);
+    this.contents.written += 1;
     if (this.size >= this.compactAt) await this.compact();
   }
 
@@ -181,7 +199,7 @@ async function loadContents(file: string, clock: Clock): Promise<Contents> {
   const found = await readJournal(file);
   if (found) return found;
   const createdAtMs = clock.now();
-  return { header: { id: makeId('jrn', createdAtMs, randomBytes), createdAtMs }, entries: new Map() };
+  return { header: { id: makeId('jrn', createdAtMs, randomBytes), createdAtMs }, entries: new Map(), written: 0 };
 }
 
 /** Opens the journal in `file`, or makes it. Rejects when another runner holds it or the file is damaged. */
@@ -196,6 +214,7 @@ export async function openJournal(file: string, clock: Clock): Promise<Journal> 
     const writer = new JournalWriter(file, contents, { handle: await open(file, 'a', 0o600), size, clock });
     return {
       ...header,
+      written: () => contents.written,
       entry: (orderId) => entries.get(orderId),
       unfinished: () => unfinished,
       unacknowledged: () => [...entries].flatMap(([orderId, entry]) => (entry.state === 'finished' ? [orderId] : [])),

@@ -277,6 +277,8 @@ export interface Heartbeat {
   /** Version of the roster that this host keeps to. */
   rosterVersion: number;
   journalCreatedAtMs: bigint;
+  /** Lines that were ever written to the journal; never less than before. */
+  journalEntries: bigint;
 }
 
 /** Audit's signed beat, on `cs.v1.checkpoint`, every 3 s. A runner starts nothing on a beat older than 10 s. */
@@ -3482,6 +3484,7 @@ function createBaseHeartbeat(): Heartbeat {
     pinnedClasses: 0,
     rosterVersion: 0,
     journalCreatedAtMs: 0n,
+    journalEntries: 0n,
   };
 }
 
@@ -3537,6 +3540,12 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         throw new globalThis.Error("value provided for field message.journalCreatedAtMs of type uint64 too large");
       }
       writer.uint32(480).uint64(message.journalCreatedAtMs);
+    }
+    if (message.journalEntries !== 0n) {
+      if (BigInt.asUintN(64, message.journalEntries) !== message.journalEntries) {
+        throw new globalThis.Error("value provided for field message.journalEntries of type uint64 too large");
+      }
+      writer.uint32(488).uint64(message.journalEntries);
     }
     return writer;
   },
@@ -3666,6 +3675,14 @@ export const Heartbeat: MessageFns<Heartbeat> = {
             message.journalCreatedAtMs = reader.uint64() as bigint;
             continue;
           }
+          case 61: {
+            if (tag !== 488) {
+              break;
+            }
+
+            message.journalEntries = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3714,6 +3731,11 @@ export const Heartbeat: MessageFns<Heartbeat> = {
         : isSet(object.journal_created_at_ms)
         ? BigInt(object.journal_created_at_ms)
         : 0n,
+      journalEntries: isSet(object.journalEntries)
+        ? BigInt(object.journalEntries)
+        : isSet(object.journal_entries)
+        ? BigInt(object.journal_entries)
+        : 0n,
     };
   },
 
@@ -3761,6 +3783,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     if (message.journalCreatedAtMs !== 0n) {
       obj.journalCreatedAtMs = message.journalCreatedAtMs.toString();
     }
+    if (message.journalEntries !== 0n) {
+      obj.journalEntries = message.journalEntries.toString();
+    }
     return obj;
   },
 
@@ -3786,6 +3811,9 @@ export const Heartbeat: MessageFns<Heartbeat> = {
     message.rosterVersion = object.rosterVersion ?? 0;
     message.journalCreatedAtMs = (object.journalCreatedAtMs !== undefined && object.journalCreatedAtMs !== null)
       ? BigInt(object.journalCreatedAtMs)
+      : 0n;
+    message.journalEntries = (object.journalEntries !== undefined && object.journalEntries !== null)
+      ? BigInt(object.journalEntries)
       : 0n;
     return message;
   },
