@@ -73,8 +73,7 @@ export async function openGateway(
   const members = new Members(audit);
   await members.refresh();
   for (const host of members.hosts()) await ensureWorkConsumer(manager, host.id);
-  const journals = await Journals.open(audit, now);
-  const hosts = new Hosts(members, journals);
+  const hosts = new Hosts(members, await Journals.open(audit, now));
   const freeze = new FreezeWatch();
   followBroker(connection, hosts, freeze, { isAudit: (key) => known.isKey('audit', key), now });
   const common = { audit, identity, isGateway: (key: string) => known.isKey('gateway', key), now, logger };
