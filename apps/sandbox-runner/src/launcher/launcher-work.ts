@@ -96,6 +96,21 @@ function webWork(browsers: BrowserPool): Pick<Handlers, 'web' | 'endSession'> {
   };
 }
 
+/** Tests the sandbox; one that holds also removes, where it is asked to, what ended processes left. */
+async function testHost(
+  context: LauncherContext,
+  { home, sweep }: { readonly home: string; readonly sweep: boolean },
+): Promise<LauncherWork['selfTest'][1]> {
+  const report = await selfTest(context);
+  const state = statePath(context.environment, home);
+  if (report.ok && sweep) {
+    sweepPipes(path.join(state, 'spool'));
+    await sweepGuards(state);
+    sweepScratch(home);
+  }
+  return { backends: report.ok ? [BACKEND] : [], reason: report.reason };
+}
+
 /** What the launcher can do, as the account of this process. */
 export function launcherWork({ installation, environment }: LauncherContext): Handlers {
   const home = environment.HOME ?? '/';
@@ -176,15 +191,6 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
     facts: ({ paths, where: { project, denyRead } }) =>
       onGround(project, () => inspectPaths(paths, scope(project, denyRead))),
     policyFiles: ({ project }) => policyFilesOf(project, home),
-    selfTest: async ({ sweep }) => {
-      const report = await selfTest({ installation, environment });
-      const state = statePath(environment, home);
-      if (report.ok && sweep) {
-        sweepPipes(path.join(state, 'spool'));
-        await sweepGuards(state);
-        sweepScratch(home);
-      }
-      return { backends: report.ok ? [BACKEND] : [], reason: report.reason };
-    },
+    selfTest: ({ sweep }) => testHost({ installation, environment }, { home, sweep }),
   };
 }
