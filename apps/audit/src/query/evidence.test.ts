@@ -393,7 +393,7 @@ test('a cosignature of a known witness is kept with its checkpoint, and no other
   await submit('call_a');
   const list = () =>
     answered<ListCheckpointsReply>((done) => evidence.listCheckpoints({ limit: 5, beforeSize: 0n }, done));
-  await expect.poll(async () => Number((await list()).checkpoints[0]?.size)).toBe(3);
+  await expect.poll(async () => Number((await list()).checkpoints[0]?.size), { timeout: 15_000 }).toBe(3);
   const note = (await list()).checkpoints[0]?.note ?? '';
   const add = (text: string) =>
     answered<AddCosignaturesReply>((done) => evidence.addCosignatures({ note: text }, done));

@@ -34,6 +34,12 @@ export class Directory {
     return (await this.#people.find(subject))?.value;
   }
 
+  /** Another name that differs from `subject` in case only: most directories hold both for one person. */
+  async sameButForCase(subject: string): Promise<string | undefined> {
+    const folded = subject.toLowerCase();
+    return [...(await this.#people.all()).keys()].find((name) => name !== subject && name.toLowerCase() === folded);
+  }
+
   async list(): Promise<Person[]> {
     return [...(await this.#people.all()).values()].map(({ value }) => value);
   }

@@ -82,7 +82,7 @@ export class OidcSignIn {
     this.#config = options.config;
     this.#secret = options.secret;
     this.#directory = options.directory;
-    this.#reserved = new Set(options.reserved);
+    this.#reserved = new Set(options.reserved.map((name) => name.toLowerCase()));
     this.#now = options.now;
   }
 
@@ -174,7 +174,9 @@ export class OidcSignIn {
     const groups = groupsSchema.safeParse(claims[groupsClaim] ?? []);
     if (!groups.success) return failed(`the claim \`${groupsClaim}\` is no list of groups`);
     const known = await this.#directory.find(subject.data);
-    if (this.#reserved.has(subject.data) || known?.source === 'local')
+    if (await this.#directory.sameButForCase(subject.data))
+      return failed('this name differs from a known person in case only');
+    if (this.#reserved.has(subject.data.toLowerCase()) || known?.source === 'local')
       return failed('this name belongs to a local person');
     if (known && !known.active) return failed('this person may not sign in any more');
     const roles = this.#rolesOf(groups.data);

@@ -234,6 +234,24 @@ describe('delegation', () => {
     expect((await decide(await newCall('lent'), 'eve')).detail).toMatch(/no group/);
   });
 
+  test('two who lend to each other count once each, and one person through two channels counts once', async () => {
+    const [there, back] = [await lend('cyd', 'rolf', ['sec']), await lend('rolf', 'cyd', ['sec'])];
+    const callId = await newCall('lent');
+    expect((await decide(callId, 'cyd')).state).toBe('pending');
+    expect((await decide(callId, '', {}, await signedIn('cyd'))).detail).toMatch(/answered already/);
+    expect((await read(callId)).state).toBe('pending');
+    expect((await decide(callId, 'rolf')).state).toBe('approved');
+    for (const id of [there, back]) await unlend(id);
+    const entries = (await plane.entries()).filter(({ call, type }) => call === callId && type === 'approval.answered');
+    const { counted } = (entries.at(-1)?.detail ?? {}) as { counted?: string[] };
+    expect(counted?.toSorted()).toEqual(['cyd', 'rolf']);
+  });
+
+  test('nobody decides under his name in other letters', async () => {
+    const callId = await newCall('group', 'Ann');
+    expect((await decide(callId, 'ann')).detail).toMatch(/made for himself/);
+  });
+
   test('nobody lends what he does not hold, passes on what he was lent, or lends to himself', async () => {
     const id = await lend('cyd', 'eve', ['sec']);
     const headers = await signedIn('eve');

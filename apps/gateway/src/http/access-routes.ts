@@ -113,8 +113,15 @@ function peopleRoutes(app: Http, { directory }: Access): void {
         }),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { subject } = request.params;
+      // SECURITY: two names of one person would count as two people.
+      const other = await directory.sameButForCase(subject);
+      if (other !== undefined)
+        return sendProblem(reply, {
+          code: ERROR_CODES.invalidRequest,
+          message: `\`${other}\` is known; a name that differs in case only would be the same person twice`,
+        });
       await directory.put({ subject, source: 'local', ...request.body }, principalOf(request).name);
       return { subject };
     },

@@ -226,6 +226,17 @@ describe('with a provider that misbehaves', () => {
     expect((await plane.request('GET', '/v1/me', { headers })).status).toBe(401);
   });
 
+  test('a name that differs from a known person in case only is the same person, and signs nobody in', async () => {
+    expect((await attempt('none')).status).toBe(302);
+    for (const sub of ['Ann', 'BOSS', 'Boss']) {
+      provider.claims = { sub };
+      expect(await attempt('none')).toMatchObject({ status: 401, hasSession: false });
+    }
+    provider.claims = {};
+    const body = { roles: ['approver'], groups: [] };
+    expect((await plane.request('PUT', '/v1/people/ANN', { as: 'boss', body })).status).toBe(400);
+  });
+
   test('a reference in place of too many groups signs nobody in, and takes no role away', async () => {
     await attempt('none');
     provider.claims = { groups: undefined, _claim_names: { groups: 'src1' }, _claim_sources: { src1: {} } };

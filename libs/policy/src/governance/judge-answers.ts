@@ -56,11 +56,15 @@ export function isEscalated(queue: QueueSource, facts: Pick<ApprovalFacts, 'wait
   return after !== undefined && facts.nowMs - facts.waitingSinceMs >= after * MINUTE_MS;
 }
 
+/** SECURITY: directories do not tell case apart, so that `Ann` may not decide for `ann`. */
+const isSame = (left: string, right: string): boolean => left.toLowerCase() === right.toLowerCase();
+
 /** Why this person may never count for this call; undefined when he may. */
 function exclusion(queue: QueueSource, facts: ApprovalFacts, subject: string): string | undefined {
-  if (subject === facts.requester) return 'nobody may decide on a call made for himself';
-  if (facts.requesterDelegators.includes(subject)) return 'the requester acts for you, so you may not decide';
-  if (queue.separationOfDuties && subject === facts.sessionOwner)
+  if (isSame(subject, facts.requester)) return 'nobody may decide on a call made for himself';
+  if (facts.requesterDelegators.some((delegator) => isSame(delegator, subject)))
+    return 'the requester acts for you, so you may not decide';
+  if (queue.separationOfDuties && isSame(subject, facts.sessionOwner))
     return 'the owner of the session may not decide in this queue';
   return undefined;
 }
