@@ -50,6 +50,21 @@ test('a call that was handed over and never reported on is unknown, not failed',
   expect(await ofCall(id)).toEqual(expect.arrayContaining(['exec.interrupted', 'call.closed']));
 });
 
+test('a call that its host began and never reported the end of is interrupted, once it must be over', async () => {
+  const [lost, runs] = await Promise.all([plane.pendingCall(), plane.pendingCall()]);
+  for (const id of [lost, runs]) {
+    await approve(id);
+    await move(id, [['exec.started', 'running']]);
+  }
+  await move(runs, [['exec.backgrounded', 'backgrounded']]);
+  plane.aheadMs = 2 * MINUTE_MS;
+  expect(await stateOf(lost)).toBe('running');
+  plane.aheadMs = 4 * MINUTE_MS;
+  await becomes(lost, 'interrupted');
+  expect(await ofCall(lost)).toEqual(expect.arrayContaining(['exec.interrupted', 'call.closed']));
+  expect(await stateOf(runs)).toBe('backgrounded');
+});
+
 test('a call that its agent carries out cannot be narrowed, since nothing would keep it there', async () => {
   const id = await plane.pendingCall({ executor: 'agent' });
   expect(await approve(id, { narrow: { timeoutMs: 10 } })).toMatchObject({ code: 'countersign.gateway.not_offered' });

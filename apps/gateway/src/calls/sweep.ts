@@ -12,7 +12,7 @@ import { readView } from './view.ts';
 
 const PAGE = 200;
 /** Unfinished states in which nobody is waited for. */
-const STARTED = ['received', 'approved', 'dispatched', 'handed_over'] as const;
+const STARTED = ['received', 'approved', 'dispatched', 'running', 'handed_over'] as const;
 /** How long after an order's end a report may still come. */
 const GRACE_MS = 60_000;
 /** A dispatched call is sent again when it was silent for this long. */
@@ -43,16 +43,19 @@ async function close(
   if (record.state === 'pending') gateway.hub.emit('approval_resolved', { callId, state: step.state }, record.queue);
 }
 
+/** Sends an order again, or ends a call whose host reported neither start nor end by the latest time that it could have. */
 async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: number): Promise<void> {
   const nowMs = gateway.now();
   const expiresMs = Number(record.orderExpiresAtMs);
   if (nowMs < expiresMs) {
-    if (nowMs - Number(record.updatedMs) > silentMs) await publishRecorded(gateway, record.callId);
+    const isSilent = record.state === 'dispatched' && nowMs - Number(record.updatedMs) > silentMs;
+    if (isSilent) await publishRecorded(gateway, record.callId);
     return;
   }
   const timeoutMs = readView(record.view)?.obligations.timeout_ms ?? 0;
   if (nowMs < expiresMs + timeoutMs + GRACE_MS) return;
-  const reason = `host \`${record.orderHost}\` did not report; whether the call ran is unknown`;
+  const what = record.state === 'running' ? 'how the call ended' : 'whether the call ran';
+  const reason = `host \`${record.orderHost}\` did not report; ${what} is unknown`;
   await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
 }
 
@@ -83,6 +86,7 @@ async function sweepOne(gateway: Gateway, record: CallRecord, { silentMs, files 
   const view = readView(record.view);
   const { turn } = view ?? {};
   if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
+  if (record.state === 'running') return sweepDispatched(gateway, record, silentMs);
   if (await redecideChanged(gateway, record, files)) return;
   if (record.state === 'dispatched') return sweepDispatched(gateway, record, silentMs);
   if (runsAtAgent(record) && record.state !== 'pending') return sweepHandedOver(gateway, record);
