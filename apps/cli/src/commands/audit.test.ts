@@ -581,4 +581,17 @@ describe('the commands', () => {
     const wrong = await countersign('audit', 'query', 'nonsense');
     expect([wrong.status, wrong.err.includes('there are: entries')]).toEqual([1, true]);
   }, 60_000);
+
+  test('a hold keeps from erasing; what was erased is told by verify, and cannot be read any more', async () => {
+    const scope = 'agent:sample';
+    const why = ['--reason', 'asked for by the person'];
+    const run = async (...args: string[]) => (await countersign('audit', ...args)).out;
+    expect(await run('hold', 'set', scope, ...why)).toMatch(/^agent:sample {2}held by local-operator/);
+    expect((await countersign('audit', 'erase', scope, ...why)).err).toContain('countersign.gateway.held');
+    expect(await run('hold', 'release', scope, ...why)).toBe('nothing is held\n');
+    expect(await run('erase', scope, ...why)).toMatch(/^erased 2 sessions/);
+    expect(await run('retention')).toMatch(/^would end the payloads of 0 sessions/);
+    await run('export', '--out', path.join(root, 'erased'));
+    expect(await run('verify', path.join(root, 'erased'))).toMatch(/payloads erased: agent:sample.* 0 problems/s);
+  }, 60_000);
 });
