@@ -9,6 +9,7 @@ import { endOf } from '../../src/embedded/samples.ts';
 import { axeProblems } from './axe-problems.ts';
 import { inProject, openCall, row, stage, stateOf, submit, useDeskStage, withPage, write } from './desk-hands.ts';
 import { buildDesk, type OpenOptions } from './desk-stage.ts';
+import { officeFlows } from './office-flows.ts';
 import { sessionFlows } from './session-flows.ts';
 
 const FIRST_LOAD_BYTES = 250 * 1024;
@@ -335,3 +336,4 @@ describe('the page', () => {
 });
 
 sessionFlows();
+officeFlows();

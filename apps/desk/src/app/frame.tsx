@@ -16,6 +16,7 @@ const PLACES = [
   ['/guardian', 'nav.guardian'],
   ['/policy', 'nav.policy'],
   ['/audit', 'nav.audit'],
+  ['/admin', 'nav.admin'],
   ['/you', 'nav.you'],
 ] as const;
 

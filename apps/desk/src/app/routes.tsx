@@ -54,6 +54,11 @@ const policy = createRoute({
   path: '/policy',
   component: lazyRouteComponent(() => import('../policy/policy-page.tsx'), 'PolicyPage'),
 });
+const admin = createRoute({
+  getParentRoute: () => root,
+  path: '/admin',
+  component: lazyRouteComponent(() => import('../admin/admin-page.tsx'), 'AdminPage'),
+});
 const you = createRoute({
   getParentRoute: () => root,
   path: '/you',
@@ -66,7 +71,20 @@ const guardian = createRoute({
   component: lazyRouteComponent(() => import('../guardian/guardian-page.tsx'), 'GuardianPage'),
 });
 
-const tree = root.addChildren([inbox, call, sessions, session, changes, fleet, grants, guardian, policy, audit, you]);
+const tree = root.addChildren([
+  inbox,
+  call,
+  sessions,
+  session,
+  changes,
+  fleet,
+  grants,
+  guardian,
+  policy,
+  audit,
+  admin,
+  you,
+]);
 
 /** The desk's addresses. Pages other than the inbox are loaded when they are opened. */
 export const makeRouter = () => createRouter({ routeTree: tree, defaultPreload: 'intent', scrollRestoration: false });

@@ -6,6 +6,7 @@ import { useTranslation } from 'react-i18next';
 import { requestText } from '../api/request.ts';
 import { Page } from '../app/page-state.tsx';
 import { plainVisible } from '../text/visible-text.ts';
+import { RecordSearch } from './record-search.tsx';
 import { type Finding, verifyLog } from './verify-log.ts';
 
 function Result({ found, onPin }: { found: Finding; onPin: () => void }) {
@@ -77,6 +78,7 @@ export function AuditPage() {
   };
   return (
     <Page title={t('nav.audit')}>
+      <RecordSearch />
       <form className="card stack" onSubmit={submit}>
         <h2>{t('audit.verify')}</h2>
         <p className="dim">{t('audit.verifyText')}</p>

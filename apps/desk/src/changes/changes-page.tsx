@@ -11,7 +11,7 @@ import { DiffView } from '../review/diff-view.tsx';
 import { StateName } from '../review/state-name.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 
-const EVERY_MS = 10_000;
+const EVERY_MS = 3_000;
 const TONE = { unreviewed: 'warn', reviewed: 'good', rolled_back: '' } as const;
 
 function Difference({ callId }: { callId: string }) {

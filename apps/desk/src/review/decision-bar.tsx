@@ -7,7 +7,6 @@ import { mayDecide } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
 import { useMe } from '../app/me-context.tsx';
 import { useProblemText } from '../passkeys/passkey-problem.tsx';
-import { decideProven } from '../passkeys/sign-approvals.ts';
 import { plainVisible } from '../text/visible-text.ts';
 import { canNarrow, NarrowPanel, NOTHING_TAKEN, narrowingOf } from './narrow-panel.tsx';
 import { readableArguments } from './readable-arguments.ts';
@@ -62,6 +61,7 @@ function useAnswer({ call, onReadAgain, onRecorded }: Props) {
   return useMutation({
     mutationFn: async ({ stopsTurn, ...answer }: FullAnswer) => {
       if (stopsTurn) await stopTurn(call.callId, answer.reason, me.csrf);
+      const { decideProven } = await import('../passkeys/sign-approvals.ts');
       return decideProven(call, answer, me);
     },
     onSuccess: async () => {

@@ -1,9 +1,13 @@
+import { enAdmin } from './en-admin.ts';
+import { enAudit } from './en-audit.ts';
 import { enFleet } from './en-fleet.ts';
 import { enPasskeys } from './en-passkeys.ts';
 import { enReview } from './en-review.ts';
 
 /** Every text of the desk in English. Keys with `_one` and `_other` are plural forms of one text. */
 export const en = {
+  ...enAdmin,
+  ...enAudit,
   ...enFleet,
   ...enPasskeys,
   ...enReview,

@@ -1,10 +1,14 @@
 import type { Dictionary } from './dictionary.ts';
+import { zhAdmin } from './zh-admin.ts';
+import { zhAudit } from './zh-audit.ts';
 import { zhFleet } from './zh-fleet.ts';
 import { zhPasskeys } from './zh-passkeys.ts';
 import { zhReview } from './zh-review.ts';
 
 /** Every text of the desk in Simplified Chinese. */
 export const zh: Dictionary = {
+  ...zhAdmin,
+  ...zhAudit,
   ...zhFleet,
   ...zhPasskeys,
   ...zhReview,

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest';
+import { endOf } from '../../src/embedded/samples.ts';
+import { axeProblems } from './axe-problems.ts';
+import { LIMIT_MS, stage, stateOf, withPage, write } from './desk-hands.ts';
+
+/** Questions to the record, and administration. */
+export function officeFlows(): void {
+  describe('the record', () => {
+    test('a call is found by a filter, its timeline shows every entry, and the answer is there as CSV', () =>
+      withPage({ as: 'local-operator', at: '/audit' }, async ({ page }) => {
+        const call = await write('searched.txt');
+        await expect.poll(() => stateOf(call), { timeout: LIMIT_MS }).toBe('pending');
+        await stage.installation.client('local-operator').cancel(call.callId, '<b>why</b>\u202e');
+        await endOf(call);
+        const search = page.getByRole('region', { name: 'Search the record' });
+        await search.getByLabel('Call', { exact: true }).fill(call.callId);
+        await search.getByRole('button', { name: 'Search' }).click();
+        await search.getByRole('button', { name: call.callId }).first().click();
+        const timeline = page.getByRole('region', { name: `Timeline of ${call.callId}` });
+        for (const type of ['call.received', 'approval.requested', 'call.cancel_requested', 'call.closed'])
+          await timeline.getByText(type, { exact: true }).waitFor();
+        await timeline.getByText('call.cancel_requested', { exact: true }).click();
+        await timeline.locator('.exact').filter({ hasText: '<b>why</b>' }).waitFor();
+        const csv = await page.request.get(
+          new URL((await search.getByText('Download as CSV').getAttribute('href')) ?? '', page.url()).href,
+        );
+        expect([csv.headers()['content-type'], await csv.text()]).toEqual([
+          expect.stringContaining('text/csv'),
+          expect.stringContaining(call.callId),
+        ]);
+        expect(await axeProblems(page)).toEqual([]);
+      }));
+  });
+
+  describe('administration', () => {
+    test('a person is added, a token is shown once and revoked, and hardened mode is told', () =>
+      withPage({ as: 'local-admin', at: '/admin' }, async ({ page }) => {
+        const people = page.getByRole('region', { name: 'People' });
+        await people.getByLabel('Name').fill('zoe');
+        await people.getByLabel(/^Groups/).fill('web, night shift');
+        await people.getByRole('button', { name: 'Save' }).click();
+        await people.locator('tr').filter({ hasText: 'zoe' }).getByText('web, night shift').waitFor();
+        const tokens = page.getByRole('region', { name: 'API tokens' });
+        await tokens.getByLabel('Label').fill('<img src=x> for CI');
+        await tokens.getByRole('button', { name: 'Create a token' }).click();
+        const secret = (await tokens.locator('[data-secret]').textContent()) ?? '';
+        const works = async () => {
+          const answer = await fetch(new URL('/v1/me', page.url()), { headers: { authorization: `Bearer ${secret}` } });
+          return answer.status;
+        };
+        expect(await works()).toBe(200);
+        await tokens.getByRole('button', { name: 'I have copied it' }).click();
+        expect(await page.locator('body').textContent()).not.toContain(secret);
+        const row = tokens.locator('tr').filter({ hasText: '<img src=x> for CI' });
+        await row.getByRole('button', { name: 'Revoke' }).click();
+        await row.getByText('revoked').waitFor();
+        expect(await works()).toBe(401);
+        await page.getByRole('region', { name: 'Hardened mode' }).getByText('off', { exact: true }).waitFor();
+        await page.getByText('No channel is configured.').waitFor();
+        expect(await axeProblems(page)).toEqual([]);
+      }));
+
+    test('an approver sees neither people nor channels', () =>
+      withPage({ at: '/admin' }, async ({ page }) => {
+        await page.getByText('Only operators and admins see this.').waitFor();
+        expect(await page.getByRole('region', { name: 'People' }).count()).toBe(0);
+      }));
+  });
+}
