@@ -19,6 +19,10 @@ export function officeFlows(): void {
         const timeline = page.getByRole('region', { name: `Timeline of ${call.callId}` });
         for (const type of ['call.received', 'approval.requested', 'call.cancel_requested', 'call.closed'])
           await timeline.getByText(type, { exact: true }).waitFor();
+        await timeline
+          .getByText(/ · .*\d:\d\d/)
+          .first()
+          .waitFor();
         await timeline.getByText('call.cancel_requested', { exact: true }).click();
         await timeline.locator('.exact').filter({ hasText: '<b>why</b>' }).waitFor();
         const csv = await page.request.get(

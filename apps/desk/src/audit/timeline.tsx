@@ -11,7 +11,6 @@ const textOf = (value: unknown): string => (typeof value === 'string' ? value : 
 function Step({ entry: { index, body } }: { entry: Entry }) {
   const { t, i18n } = useTranslation();
   const time = new Intl.DateTimeFormat(i18n.language, { dateStyle: 'short', timeStyle: 'medium' });
-  const at = Date.parse(textOf(body.recorded_at) || textOf(body.time));
   return (
     <li>
       <details>
@@ -19,7 +18,7 @@ function Step({ entry: { index, body } }: { entry: Entry }) {
           <span className="tag accent">{plainVisible(textOf(body.type))}</span>{' '}
           <span className="dim small">
             {t('audit.step', { index })}
-            {Number.isNaN(at) ? '' : ` · ${time.format(at)}`}
+            {typeof body.recorded_ms === 'number' && ` · ${time.format(body.recorded_ms)}`}
           </span>
         </summary>
         <ExactText text={JSON.stringify(body, undefined, 2)} label={t('audit.step', { index })} />
