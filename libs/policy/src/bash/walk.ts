@@ -324,10 +324,11 @@ export function emit(simple: Simple, scope: Scope, walk: Walk): void {
   const opened = unwrap(simple);
   const wraps = opened.own === 'strict';
   walk.simples.push({ ...simple, role: wraps ? 'strict' : simple.role, wraps, ...placed(walk) });
-  for (const { words, assigns, folder, ...started } of opened.commands) {
+  for (const { words, assigns, folder, spent, ...started } of opened.commands) {
     const role = simple.role === 'strict' ? 'strict' : started.role;
     const cwd = folder === undefined ? simple.cwd : movedTo(simple.cwd, folder);
-    emit({ ...simple, redirects: [], assigns, words, role, cwd }, scope, walk);
+    const from = spent === true ? { input: undefined, piped: undefined } : {};
+    emit({ ...simple, ...from, redirects: [], assigns, words, role, cwd }, scope, walk);
   }
   const inner = simple.input === undefined ? simple.piped : { text: simple.input, programs: [] };
   for (const script of [...opened.scripts, ...borneBy(simple)]) {

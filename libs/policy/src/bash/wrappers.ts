@@ -18,6 +18,8 @@ interface Opened {
     readonly assigns: Simple['assigns'];
     /** Where it runs, if the wrapper says so. */
     readonly folder?: Resolved;
+    /** Its standard input was read by what starts it. */
+    readonly spent?: boolean;
   }[];
   readonly scripts: Script[];
 }
@@ -149,13 +151,15 @@ function fillFromInput(inner: Resolved[], options: readonly Resolved[]): void {
 }
 
 const MAX_GIVEN = 32;
+const MAX_GIVEN_TEXT = 4_096;
 
 /** What xargs starts with the words that it is known to read, all of them and each alone, and with what a find finds. */
 function fromXargs(simple: Simple, inner: readonly Resolved[], options: readonly Resolved[]): Resolved[][] {
   const found = simple.piped?.found;
   const each = found === undefined ? [] : [[...found, literal('-exec'), ...inner, literal(UNKNOWN), literal(';')]];
   const text = simple.input ?? simple.piped?.text ?? UNKNOWN;
-  const known = text.includes(UNKNOWN) || /['"\\]/.test(text) ? [] : text.split(/[\s\0,]+/).filter((x) => x !== '');
+  const unread = text.length > MAX_GIVEN_TEXT || text.includes(UNKNOWN) || /['"\\]/.test(text);
+  const known = unread ? [] : text.split(/[\s\0,]+/).filter((x) => x !== '');
   const marked = options.some((x) => /^(-I|-i|--replace)/.test(x.text));
   const given = [...(known.length > 1 ? [known] : []), ...known.slice(0, MAX_GIVEN).map((x) => [x])];
   const filled = given.map((list) =>
@@ -200,7 +204,7 @@ function openWrapper(simple: Simple, wrapper: Wrapper, name: string): Opened {
   const folder = folderOption(name, words.slice(1, at));
   const commands: Opened['commands'] = [
     { words: inner, role: opaque ? 'strict' : 'full', assigns, ...(folder === undefined ? {} : { folder }) },
-    ...given.map((known) => ({ words: known, role: 'strict' as const, assigns })),
+    ...given.map((known) => ({ words: known, role: 'strict' as const, assigns, spent: true })),
   ];
   if (RUNS_TEXT.test(name)) scripts.push({ text: join(inner), role: 'strict' });
   return { own: opaque ? 'full' : 'strict', commands, scripts };
