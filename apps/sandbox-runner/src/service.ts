@@ -196,6 +196,8 @@ export async function startRunner(config: RunnerConfig, dependencies: RunnerDepe
   const { link, beats, readiness, gate, outbox, runner, loop } = built;
   await runner.reportInterrupted();
   listenToAll(parts, built);
+  // The broker knows of every subscription before anybody is told that this host is there.
+  await connection.flush();
   outbox.start();
   await readiness.start();
   const endHeartbeat = startHeartbeat({
