@@ -17,6 +17,7 @@ import { addLoginLinkCommand } from './commands/login-link.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addProcessesCommand } from './commands/processes.ts';
+import { addRulesCommand } from './commands/rules.ts';
 import { addSandboxCommand } from './commands/sandbox.ts';
 import { addSessionCommand } from './commands/session.ts';
 import { addStartCommand } from './commands/start.ts';
@@ -63,6 +64,7 @@ function program(): Command {
     addPolicyCommand,
     addControlPlaneCommand,
     addTrustCommand,
+    addRulesCommand,
   ]) {
     add(root);
   }

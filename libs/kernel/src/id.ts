@@ -1,5 +1,5 @@
 /** Prefixes of the sortable identifiers, one for each noun. */
-export type IdPrefix = 'call' | 'ses' | 'ord' | 'ent' | 'apr' | 'env' | 'grt' | 'pay' | 'tok' | 'jrn' | 'chg';
+export type IdPrefix = 'call' | 'ses' | 'ord' | 'ent' | 'apr' | 'env' | 'grt' | 'rul' | 'pay' | 'tok' | 'jrn' | 'chg';
 
 /** Ten random bytes or more; passed in because this package has no source of randomness. */
 export type RandomBytes = (size: number) => Uint8Array;

@@ -63,7 +63,10 @@ export function addApprovalsCommand(program: Command): void {
       .action((callId: string, options: DecideOptions, inner: Command) => decide(inner, callId, answer, options));
     if (answer === 'approve')
       command
-        .option('--for <time>', '`once`, `session` (gives a grant) or `always` (proposes a rule), as the call offers')
+        .option(
+          '--for <time>',
+          '`once`, `session` (gives a grant) or `always` (saves the rule that the call shows under `offers`; for operators)',
+        )
         .option('--host <names...>', 'only these of the hosts that the call may reach')
         .option('--timeout-ms <number>', 'a shorter wall-clock limit')
         .option('--read-only <paths...>', 'paths that the call may not write');

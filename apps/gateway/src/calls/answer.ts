@@ -7,12 +7,14 @@ import {
   type ErrorCode,
   type PasskeyAssertion,
 } from '@countersign/protocol';
-import type { Principal } from '../access/principal.ts';
+import { hasRole, type Principal } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import { refreshFreeze } from '../freeze/change-freeze.ts';
 import type { Ruling } from '../governance/governance.ts';
 import { grantBounds, grantCreated, newGrant } from '../grants/give-grant.ts';
 import type { LiveGrant, Narrowing } from '../grants/grant.ts';
+import { alwaysRule, saving } from '../layers/save-rule.ts';
+import type { StoredRule } from '../layers/stored-rule.ts';
 import { maskText } from '../masking.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
@@ -31,8 +33,8 @@ export type Answer = {
   readonly answer: 'approve' | 'deny';
   readonly reason: string;
   readonly viewDigest: string;
-  /** How long an approval holds; `session` gives a grant. */
-  readonly remember?: 'once' | 'session' | undefined;
+  /** How long an approval holds; `session` gives a grant, `always` saves a rule. */
+  readonly remember?: 'once' | 'session' | 'always' | undefined;
   readonly narrow?: Narrowing | undefined;
   /** Shorter life of the grant, milliseconds. */
   readonly grantMs?: number | undefined;
@@ -49,7 +51,12 @@ export type AnswerRefusal = {
 };
 
 /** What an approval leads to, beside the decision. */
-type Terms = { readonly view: View; readonly narrowed: boolean; readonly grant: LiveGrant | undefined };
+type Terms = {
+  readonly view: View;
+  readonly narrowed: boolean;
+  readonly grant: LiveGrant | undefined;
+  readonly rule: StoredRule | undefined;
+};
 
 /** What one answer leads to: terms unless it denies. */
 type Verdict = { readonly terms: Terms | undefined; readonly ruling: Ruling };
@@ -60,12 +67,7 @@ function lost(record: CallRecord): Result<never, AnswerRefusal> {
   return err({ code: ERROR_CODES.alreadyDecided, message, winner, state: record.state });
 }
 
-function termsOf(
-  gateway: Gateway,
-  record: CallRecord,
-  by: { name: string },
-  answer: Answer,
-): Result<Terms, AnswerRefusal> {
+function termsOf(gateway: Gateway, record: CallRecord, by: Principal, answer: Answer): Result<Terms, AnswerRefusal> {
   const refuse = (message: string) => err({ code: ERROR_CODES.notOffered, message });
   const shown = readView(record.view);
   if (!shown) return refuse('the call has no view; read it again');
@@ -75,10 +77,18 @@ function termsOf(
   if (!view.ok) return refuse(view.error);
   const { narrow, grantMs } = answer;
   const grant =
-    answer.remember === 'session' ? newGrant(gateway, record, shown, { ...by, narrow, grantMs }) : undefined;
+    answer.remember === 'session' ? newGrant(gateway, record, shown, { name: by.name, narrow, grantMs }) : undefined;
   if (answer.remember === 'session' && !grant)
     return refuse('this call can only be approved once; nothing that would be remembered could be kept');
-  return ok({ view: view.value, narrowed: answer.narrow !== undefined, grant });
+  const rule = answer.remember === 'always' ? alwaysRule(gateway, record, shown, by.name) : undefined;
+  if (answer.remember === 'always') {
+    if (!rule || answer.narrow) return refuse('no rule could allow exactly this call; approve it once');
+    if (!hasRole(by, ['operator', 'admin']) || !by.scopes.includes('operate'))
+      return err({ code: ERROR_CODES.forbidden, message: 'a rule is saved by an operator; approve it once' });
+    const full = gateway.layers.full();
+    if (full) return err(full);
+  }
+  return ok({ view: view.value, narrowed: answer.narrow !== undefined, grant, rule });
 }
 
 async function record(
@@ -106,14 +116,16 @@ async function record(
     ...ruling.detail,
     ...(terms?.narrowed ? { narrowed: answer.narrow } : {}),
     ...(terms?.grant ? { grant: terms.grant.id } : {}),
+    ...(terms?.rule ? { rule: terms.rule.id } : {}),
   };
+  const saved = terms?.rule && gateway.layers.draft(saving(terms.rule));
   const answered = callEntry({
     ...{ callId, type: 'approval.answered', attempt: ruling.attempt, nowMs },
     body: { approver, detail },
   });
   const decided = entry('decision', terms ? 'approved' : 'denied', { decision, approver });
   const base = {
-    documents: rulingDocuments(ruling),
+    documents: [...rulingDocuments(ruling), ...(saved?.documents ?? [])],
     assertionsDigest: assertionsDigest(ruling.assertions),
     decidedBy: 'human',
     decidedByName: by.name,
@@ -136,6 +148,7 @@ async function record(
       decided,
       ...(start ? [start.entry] : []),
       ...(terms.grant ? [grantCreated(terms.grant, nowMs)] : []),
+      ...(saved?.entries ?? []),
     ],
     ...(terms.narrowed ? { view: json(terms.view) } : {}),
     ...(terms.grant
@@ -175,7 +188,15 @@ const MAX_TRIES = 8;
 /** Another answer, a freeze or a policy came in between; this one is judged anew. */
 const OVERTAKEN = Symbol('overtaken');
 
-type Answered = { readonly state: string; readonly grant?: string };
+/** Tells every gateway of a rule that the record has. */
+async function ruleIsSaved(gateway: Gateway): Promise<void> {
+  await gateway.layers
+    .refresh()
+    .catch((error: unknown) => gateway.logger.warn({ err: error }, 'a saved rule is not in force here yet'));
+  gateway.broker.bus.tell('layers');
+}
+
+type Answered = { readonly state: string; readonly grant?: string; readonly rule?: string };
 
 async function answerOnce(
   gateway: Gateway,
@@ -193,7 +214,7 @@ async function answerOnce(
   if (!judged.ok) return judged;
   const ruling = judged.value;
   const alone = ruling.decides && ruling.attempt === '1' && !ruling.exact;
-  if (!alone && (answer.narrow !== undefined || answer.remember === 'session'))
+  if (!alone && (answer.narrow !== undefined || (answer.remember ?? 'once') !== 'once'))
     return err({
       code: ERROR_CODES.notOffered,
       message: 'several people or passkeys decide here; each of them approves exactly what is shown, once',
@@ -204,12 +225,14 @@ async function answerOnce(
   const reply = ruling.decides
     ? await record(gateway, call, by, answer, { terms: terms.value, ruling })
     : await recordPartial(gateway, call, by, answer, ruling);
+  if (isOvertaken(reply)) await gateway.layers.refresh();
   if (isOvertaken(reply) || (await caughtUp(gateway, call, reply))) return OVERTAKEN;
   if (reply.refusal) return refusalOf(gateway, callId, reply);
   if (!ruling.decides) return ok({ state: call.state });
   if (breakGlass) gateway.hub.emit('break_glass', { callId, by: by.name, reason: maskText(reason) }, call.queue);
   gateway.atStep('answer.recorded');
-  const grant = terms.value?.grant;
+  const { grant, rule } = terms.value ?? {};
+  if (rule) await ruleIsSaved(gateway);
   if (grant)
     await gateway.grants
       .add(grant)
@@ -230,7 +253,11 @@ async function answerOnce(
   const present = await announce(gateway, callId);
   const resolved = { callId, state: present?.state ?? call.state, decidedByName: by.name };
   gateway.hub.emit('approval_resolved', resolved, call.queue);
-  return ok({ state: approves ? 'approved' : 'denied', ...(grant ? { grant: grant.id } : {}) });
+  return ok({
+    state: approves ? 'approved' : 'denied',
+    ...(grant ? { grant: grant.id } : {}),
+    ...(rule ? { rule: rule.id } : {}),
+  });
 }
 
 /**

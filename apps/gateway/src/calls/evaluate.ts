@@ -178,7 +178,7 @@ function answerOf(judging: Judging, decision: Decision, inspection?: Inspection)
   const { effect } = decision;
   // A path call was decided on its own facts; those of a command's programs are no paths of the call.
   const decide = decideOn(judging, namesPath(call.tool) ? inspection : undefined);
-  const always = effect === 'ask' ? alwaysOffer(decision, rules, decide) : undefined;
+  const always = effect === 'ask' && !runsAtAgent(call.submit) ? alwaysOffer(decision, rules, decide) : undefined;
   const cwd = always && folderOf(call, session.project, heartbeat.home);
   const view = {
     ...viewOf(session, { call, decision, inspection, timeoutMs, always }, gateway),
@@ -261,7 +261,8 @@ export async function evaluate(gateway: Gateway, chain: SessionChain, call: Pars
   }
   const read = await groundOf(gateway, chain, host);
   const ground = read.ok ? read.value : await groundOn(gateway, chain, []);
-  const rules = rulesOfCall(ground.rules, call, session, heartbeat.home);
+  // SECURITY: a saved rule speaks about calls inside the sandbox, not about what the agent carries out itself.
+  const rules = runsAtAgent(call.submit) ? [] : rulesOfCall(ground.rules, call, session, heartbeat.home);
   const judging: Judging = { gateway, ground, call, heartbeat, host, rules };
   if (!read.ok) return refused(judging, read.error);
   return namesPath(call.tool) ? evaluatePath(judging) : evaluatePathless(judging);

@@ -38,7 +38,8 @@ export async function decideAgain(gateway: Gateway, record: CallRecord, view: Vi
   const asked = args.value as Readonly<Record<string, unknown>>;
   const call = { tool: record.tool, executor: record.executor, args: asked, tighten, tightenSource };
   const ground = await presentGround(gateway, chain);
-  const rules = rulesOfCall(ground.rules, { tool: record.tool as ToolName, args: asked }, chain.session, host.home);
+  const about = { tool: record.tool as ToolName, args: asked };
+  const rules = record.executor === 'agent' ? [] : rulesOfCall(ground.rules, about, chain.session, host.home);
   const known = { realpaths, grants: grantsOf(gateway, record.sessionId), laid: lay(ground, rules) };
   return gateway.policy.current.decide(ground.chain.bounded, call, host, known);
 }

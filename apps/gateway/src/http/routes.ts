@@ -8,6 +8,7 @@ import { cancelCall } from '../calls/cancel.ts';
 import { readView, type View } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
 import { coverText, narrowingSchema } from '../grants/grant.ts';
+import { alwaysRule, ruleView } from '../layers/save-rule.ts';
 import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import { addFreezeRoutes } from './freeze-routes.ts';
@@ -19,11 +20,23 @@ import { assertionSchema } from './passkey-routes.ts';
 import { addPausedTurnRoutes } from './paused-turn-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
+import { addRuleRoutes } from './rule-routes.ts';
 import { addSessionRoutes } from './session-routes.ts';
 import { callIdSchema, NO_CALL, visibleCall } from './visible-call.ts';
 
+/** What each answer would keep, exactly. */
+function offersOf(gateway: Gateway, record: CallRecord, view: View) {
+  const rule = alwaysRule(gateway, record, view, '');
+  const { says, reach, folder, files, expiresMs } = rule ? ruleView(rule) : {};
+  return {
+    once: true,
+    ...(view.offers.session ? { session: view.offers.session.map(coverText) } : {}),
+    ...(rule ? { always: { says, reach, folder, files, expiresMs, proposal: rule.state === 'proposed' } } : {}),
+  };
+}
+
 /** What an approver sees beside the arguments: all that the decision covers. */
-const shownView = (view: View) => ({
+const shownView = (gateway: Gateway, record: CallRecord, view: View) => ({
   reasons: view.reasons,
   project: view.project,
   profile: view.profile,
@@ -32,7 +45,7 @@ const shownView = (view: View) => ({
   hosts: view.obligations.hosts,
   timeoutMs: view.obligations.timeout_ms,
   chain: view.chain,
-  offers: { once: true, ...(view.offers.session ? { session: view.offers.session.map(coverText) } : {}) },
+  offers: offersOf(gateway, record, view),
   ...(view.realPath ? { realPath: view.realPath } : {}),
   ...(view.diff ? { diff: view.diff } : {}),
   /** What must still be so on the host when the call starts. */
@@ -86,7 +99,7 @@ function readRoutes(app: Http, gateway: Gateway): void {
       return {
         ...callSummary(record),
         arguments: opened ? new TextDecoder().decode(CallPayload.decode(opened).arguments) : '',
-        view: view ? shownView(view) : {},
+        view: view ? shownView(gateway, record, view) : {},
         viewDigest: Buffer.from(record.viewDigest).toString('hex'),
         /** An approval needs the passkey's answer to the call's challenge. */
         passkey: gateway.governance.queue(record.queue).passkey === true,
@@ -133,7 +146,7 @@ function changeRoutes(app: Http, gateway: Gateway): void {
           reason: z.string().max(2_000).default(''),
           viewDigest: z.string().regex(/^[0-9a-f]{64}$/),
           /** How long an approval holds; only what the call's `offers` show. */
-          remember: z.enum(['once', 'session']).optional(),
+          remember: z.enum(['once', 'session', 'always']).optional(),
           /** What the approval takes away; it never adds. */
           narrow: narrowingSchema.optional(),
           /** A shorter life of the grant, milliseconds. */
@@ -193,6 +206,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addFreezeRoutes(app, gateway);
   addPolicyRoutes(app, gateway);
   addLayerRoutes(app, gateway);
+  addRuleRoutes(app, gateway);
   addSessionRoutes(app, gateway);
   addGuardianRoutes(app, gateway);
   addPausedTurnRoutes(app, gateway);
