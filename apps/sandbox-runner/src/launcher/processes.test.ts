@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeEach, expect, it } from 'vitest';
 import type { LiveCommand, OutputPiece } from '../work/host-tools.ts';
@@ -67,6 +67,24 @@ it('stops a command in the background with everything that it started', async ()
   expect(await ending).toMatchObject({ ending: 'killed', killedBy: 'stop' });
   await run('sleep 2.2');
   expect(existsSync(path.join(project, 'late'))).toBe(false);
+});
+
+it('leaves no process of a command that is stopped while its sandbox is being made', async () => {
+  const of = (name: string) => {
+    try {
+      return readFileSync(`/proc/${name}/cmdline`, 'utf8').includes(project);
+    } catch {
+      return false;
+    }
+  };
+  for (let afterMs = 0; afterMs < 30; afterMs += 2) {
+    const stop = new AbortController();
+    const ending = run('sleep 30', { signal: stop.signal });
+    setTimeout(() => stop.abort('stop'), afterMs);
+    expect(await ending).toMatchObject({ ending: 'killed', killedBy: 'stop' });
+  }
+  const left = () => readdirSync('/proc').filter((name) => /^\d+$/.test(name) && of(name));
+  await expect.poll(left, { timeout: 10_000 }).toEqual([]);
 });
 
 it('ends at once what waits for input, a terminal, an editor or a pager', async () => {

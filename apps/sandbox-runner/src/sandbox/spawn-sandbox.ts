@@ -52,12 +52,23 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-function terminate(pid: number): void {
+function signalTo(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
-    process.kill(pid, 'SIGTERM');
+    process.kill(pid, signal);
   } catch {
     // It ended by itself.
   }
+}
+
+/**
+ * Ends bubblewrap and its first process. One that was not told to go on yet would wait for ever for a bubblewrap that is
+ * gone, so that it is ended by name, while bubblewrap stands still.
+ */
+function killTree(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  child.kill('SIGSTOP');
+  for (const pid of childrenOf(child.pid)) signalTo(pid, 'SIGKILL');
+  child.kill('SIGKILL');
 }
 
 const NO_WAY_OUT: SandboxEnding = {
@@ -138,7 +149,7 @@ export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest)
     if (status.length < MAX_STATUS_CHARS) status += chunk;
   });
   channel?.on('error', () => undefined);
-  const kill = () => void child.kill('SIGKILL');
+  const kill = () => killTree(child);
   let isUntied = false;
   const hold = holdCommand((child.stdio as unknown[])[HOLD_FD] as Socket, {
     firstProcess: () => parseStatus(status).childPid,
@@ -164,9 +175,8 @@ export async function spawnSandbox(prepared: PreparedRun, request: SpawnRequest)
     if (stopped) return;
     stopped = reason;
     hold.refuse();
-    if (!hold.released()) return kill();
     const { childPid } = parseStatus(status);
-    if (childPid !== undefined) for (const pid of childrenOf(childPid)) terminate(pid);
+    if (childPid !== undefined) for (const pid of childrenOf(childPid)) signalTo(pid, 'SIGTERM');
     void Promise.race([ended, sleep(GRACE_MS)]).then(kill);
   };
   return { ended, stop, kill, stdin: child.stdin, stdout: child.stdout };
