@@ -20,6 +20,8 @@ const NO_SESSION = { code: ERROR_CODES.notFound, message: 'no such session' };
 
 /** The ground of a session as its host has it now, or had it last. */
 async function groundNow(gateway: Gateway, id: string) {
+  // A decision on older trusts is refused by the record; what is only shown is not.
+  await gateway.layers.refresh();
   const chain = await gateway.sessions.chain(id);
   if (!chain) return err(NO_SESSION);
   const { host } = chain.session;

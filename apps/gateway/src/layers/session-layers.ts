@@ -117,6 +117,7 @@ async function lapse(gateway: Gateway, session: Session, files: readonly LayerFi
       detail: { trust: id, host, path, digest, by: 'gateway', reason: 'the file changed' },
       trusts: [{ ...trust, ...end }],
     });
+    gateway.broker.bus.tell('layers');
     ended = true;
   }
   return ended;
