@@ -47,6 +47,22 @@ describe('bwrapArgv', () => {
     );
   });
 
+  it('shows what must be seen below a temp folder of its own, still without its masked parts and below the project', () => {
+    const shown = mounts({
+      places: { ...places, project: '/tmp/inst/p' },
+      ...{
+        visible: ['/usr', '/tmp/inst'],
+        privateTemp: true,
+        readOnly: [],
+        maskedFiles: ['/tmp/inst/key', '/tmp/other'],
+      },
+    });
+    const last = (text: string) => shown.findLastIndex((each) => each.includes(text));
+    const order = ['--tmpfs /tmp', '--ro-bind /tmp/inst /tmp/inst', '--bind /tmp/inst/p', '/state/empty /tmp/inst/key'];
+    expect(order.map(last)).toEqual(order.map(last).toSorted((a, b) => a - b));
+    expect([last('--tmpfs /tmp') >= 0, last('/tmp/other')]).toEqual([true, -1]);
+  });
+
   it('pins the folders above a protected path before the writable bind', () => {
     expect(mounts({ readOnly: ['/home/u/p/a/b/.git'] })).toEqual([
       '--ro-bind / /',

@@ -62,12 +62,14 @@ function plan(facts: SandboxFacts) {
   const closed = [...facts.readOnly, places.installation, ...(profile === 'read-only' ? [places.project] : [])];
   const roots = writableRoots(profile, places).filter((root) => !closed.some((path) => isInside(root, path)));
   const replaced = [...(facts.privateTemp ? [places.temp] : []), ...(facts.privateCache ? [places.cache] : [])];
-  const isHosts = (path: string): boolean => {
-    const root = rootOf(path, roots);
-    return root !== undefined && !replaced.includes(root);
-  };
+  const isReplaced = (path: string): boolean => replaced.includes(rootOf(path, roots) ?? '');
+  const isHosts = (path: string): boolean => rootOf(path, roots) !== undefined && !isReplaced(path);
+  /** What is to be seen although a folder of this run's own covers its place, such as an installation below `/tmp`. */
+  const shownAgain = (visible ?? []).filter(isReplaced);
   const isShown = (path: string): boolean =>
-    isHosts(path) || (rootOf(path, roots) === undefined && (!visible || visible.some((each) => isInside(path, each))));
+    isHosts(path) ||
+    shownAgain.some((each) => isInside(path, each)) ||
+    (rootOf(path, roots) === undefined && (!visible || visible.some((each) => isInside(path, each))));
   const readOnly = outermost(closed.filter((path) => isHosts(path) || path === places.project));
   const folders = outermost([...facts.maskedFolders, places.state]).filter(isShown);
   const unmasked = (path: string): boolean => isShown(path) && !folders.some((folder) => isInside(path, folder));
@@ -77,16 +79,20 @@ function plan(facts: SandboxFacts) {
   const pins = roots.flatMap((root) =>
     held.filter((path) => path !== root && isInside(path, root)).flatMap((path) => between(root, path)),
   );
-  return { roots, readOnly, folders, files, sockets, pins: shallowFirst(pins) };
+  return { roots, readOnly, folders, files, sockets, shownAgain, pins: shallowFirst(pins) };
 }
 
-function rootMounts(facts: SandboxFacts, roots: readonly string[]): string[] {
+/** Each writable root, the outer ones first; what is shown again lies over its root and below the roots inside it. */
+function rootMounts(facts: SandboxFacts, roots: readonly string[], shownAgain: readonly string[]): string[] {
   return roots.flatMap((root) => {
-    if (facts.privateTemp && root === facts.places.temp) {
-      return ['--size', String(PRIVATE_TEMP_BYTES), '--perms', '1777', '--tmpfs', root];
-    }
+    const again = bind(
+      '--ro-bind',
+      shownAgain.filter((path) => rootOf(path, roots) === root),
+    );
+    if (facts.privateTemp && root === facts.places.temp)
+      return ['--size', String(PRIVATE_TEMP_BYTES), '--perms', '1777', '--tmpfs', root, ...again];
     const source = root === facts.places.cache ? (facts.privateCache ?? root) : root;
-    return ['--bind', source, root];
+    return ['--bind', source, root, ...again];
   });
 }
 
@@ -95,17 +101,22 @@ function rootMounts(facts: SandboxFacts, roots: readonly string[]): string[] {
  * because the kernel refuses to rename what is a mount point anywhere in the namespace. Below a writable `/` nothing
  * can be hidden, so that a pin is a writable bind of its own there.
  */
-function fileSystem(facts: SandboxFacts, roots: readonly string[], pins: readonly string[]): string[] {
+function fileSystem(
+  facts: SandboxFacts,
+  roots: readonly string[],
+  pins: readonly string[],
+  shownAgain: readonly string[],
+): string[] {
   if (roots.includes('/')) return [...bind('--bind', ['/']), ...bind('--bind', pins)];
   const base = facts.visible
     ? [...bind('--ro-bind', facts.visible), '--dir', facts.places.home]
     : bind('--ro-bind', ['/']);
-  return [...base, ...bind('--ro-bind', pins), ...rootMounts(facts, roots)];
+  return [...base, ...bind('--ro-bind', pins), ...rootMounts(facts, roots, shownAgain)];
 }
 
 /** Arguments of bubblewrap up to the command. */
 export function bwrapArgv(facts: SandboxFacts): readonly string[] {
-  const { roots, readOnly, folders, files, sockets, pins } = plan(facts);
+  const { roots, readOnly, folders, files, sockets, shownAgain, pins } = plan(facts);
   const isFull = facts.profile === 'full-access';
   const { bridge } = facts;
   return [
@@ -114,7 +125,7 @@ export function bwrapArgv(facts: SandboxFacts): readonly string[] {
     ...(facts.canDisableUserns ? ['--disable-userns'] : []),
     ...(isFull ? [] : ['--unshare-net']),
     ...['--cap-drop', 'ALL'],
-    ...fileSystem(facts, roots, pins),
+    ...fileSystem(facts, roots, pins, shownAgain),
     ...bind('--ro-bind', readOnly),
     ...facts.overlays.flatMap(({ source, target }) => ['--ro-bind', source, target]),
     ...folders.flatMap((folder) => ['--tmpfs', folder, '--remount-ro', folder]),
