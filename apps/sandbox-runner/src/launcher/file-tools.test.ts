@@ -124,7 +124,7 @@ describe('edit', () => {
         symlinkSync(outside, inside('way'));
         await tick();
         rmSync(inside('way'));
-        rmSync(inside('away'), { recursive: true });
+        rmSync(inside('away'), { recursive: true, maxRetries: 10 });
       }
     })();
     const answers: string[] = [];
