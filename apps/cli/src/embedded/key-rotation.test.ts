@@ -1,4 +1,4 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import {
   CallCancel,
@@ -27,6 +27,7 @@ import {
   startFleet,
 } from './fleet-under-test.ts';
 import { startInstallation } from './installation.ts';
+import { writePrivateJson } from './private-file.ts';
 import { endOf, sampleAgent } from './samples.ts';
 
 let fleet: FleetUnderTest;
@@ -197,21 +198,87 @@ test('a stranger cannot rotate the keys of a member, nor can its revoked key', a
   }
 });
 
-test('an installation starts again with the keys that it rotated to, and revoked ones stay revoked', async () => {
-  const revoked = before.get('gateway')?.publicKey ?? '';
-  const { rosterVersion } = keysSchema.parse(await commandOf(fleet, 'keys', 'list'));
+const inRoot = (name: string) => path.join(fleet.root, name);
+const keyFile = (name: string) => path.join(fleet.installation.data.keys, `${name}.json`);
+const listed = async () => keysSchema.parse(await commandOf(fleet, 'keys', 'list'));
+const runsACall = async () => {
+  const call = await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session: await newSession(fleet) });
+  return (await endOf(call)).state === 'done';
+};
+
+test('with the root key elsewhere, a draft changes nothing until it is signed and published; then the service takes its new key', async () => {
+  const before = identityOf('audit').publicKey;
+  const { rosterVersion } = await listed();
+  const draft = ['keys', 'rotate', 'audit', 'audit', '--draft', inRoot('draft.json')];
+  const drafted = z.object({ key: z.string(), adopted: z.literal(false) }).parse(await commandOf(fleet, ...draft));
+  expect([identityOf('audit').publicKey, (await listed()).rosterVersion]).toEqual([before, rosterVersion]);
+  const sign = (root: string) =>
+    commandOf(fleet, 'keys', 'sign', inRoot('draft.json'), '--root', keyFile(root), '--out', inRoot(`by-${root}`));
+  await sign('gateway');
+  await expect(commandOf(fleet, 'keys', 'publish', inRoot('by-gateway'))).rejects.toThrow(/keys_refused/);
+  await sign('root');
+  expect(await commandOf(fleet, 'keys', 'publish', inRoot('by-root'))).toEqual({
+    version: rosterVersion + 1,
+    behind: [],
+  });
+  await expect(commandOf(fleet, 'keys', 'publish', inRoot('by-root'))).rejects.toThrow(/never goes back/);
+  expect(await commandOf(fleet, 'keys', 'rotate', 'audit', 'audit')).toMatchObject({ key: drafted.key, adopted: true });
+  expect([identityOf('audit').publicKey, existsSync(`${keyFile('audit')}.next`)]).toEqual([drafted.key, false]);
+  expect(await runsACall()).toBe(true);
+}, 120_000);
+
+test('keys of a new service are made once, for gateway and audit only, and are in the roster', async () => {
+  const create = ['keys', 'create', 'gateway', 'gateway-3', '--out', inRoot('gateway-3.json')];
+  const { key } = z.object({ key: z.string() }).parse(await commandOf(fleet, ...create));
+  expect([await stateOf(key), statSync(inRoot('gateway-3.json')).mode & 0o777]).toEqual(['active', 0o600]);
+  await expect(commandOf(fleet, ...create)).rejects.toThrow(/exists; name another file/);
+  await expect(commandOf(fleet, 'keys', 'create', 'host', 'x', '--out', inRoot('x.json'))).rejects.toThrow(/made here/);
+  expect(existsSync(inRoot('x.json'))).toBe(false);
+}, 60_000);
+
+test('a rotation of a host that ended before it removed the waiting keys does not stand in the way of the next one', async () => {
+  const present = identityOf('host-local');
+  writePrivateJson(`${keyFile('host-local')}.next`, present);
+  const rotate = () => commandOf(fleet, 'keys', 'rotate', 'host', 'local');
+  expect(await rotate()).toMatchObject({ key: present.publicKey, adopted: true });
+  expect(await rotate()).toMatchObject({ adopted: true });
+  expect(identityOf('host-local').publicKey).not.toBe(present.publicKey);
+  expect(await runsACall()).toBe(true);
+}, 60_000);
+
+/** Stops everything and starts it again from what is in the folder. */
+async function restart(): Promise<void> {
   await fleet.agent.close();
-  await gateway.close();
   await fleet.installation.stop();
   const installation = await startInstallation(fleet.root, () => undefined, { gateways: 2 });
   await enrolSamples(installation);
   const agent = await sampleAgent(installation);
   fleet = { ...fleet, installation, agent, stop: () => agent.close().then(installation.stop) };
-  const session = await newSession(fleet);
-  const call = await agent.call({ tool: 'read', args: { path: 'notes.txt' }, session });
-  expect((await endOf(call)).state).toBe('done');
-  expect([await stateOf(revoked), keysSchema.parse(await commandOf(fleet, 'keys', 'list')).rosterVersion]).toEqual([
+}
+
+test('a rotation killed once the roster was published starts again with the key before, and then with the new one', async () => {
+  const revoked = before.get('gateway')?.publicKey ?? '';
+  const present = identityOf('gateway').publicKey;
+  await commandOf(fleet, 'keys', 'rotate', 'gateway', 'gateway', '--draft', inRoot('killed.json'));
+  const [root, signed] = [keyFile('root'), inRoot('killed')];
+  await commandOf(fleet, 'keys', 'sign', inRoot('killed.json'), '--root', root, '--out', signed);
+  // What the killed command did: the record has the roster, and no file of this installation does.
+  const body = { signed: readFileSync(signed).toString('base64') };
+  accepted(await fleet.installation.client('local-admin').request('PUT', '/v1/roster', z.unknown(), body));
+  const { rosterVersion } = await listed();
+  await gateway.close();
+  await restart();
+  expect([await runsACall(), identityOf('gateway').publicKey]).toEqual([true, present]);
+  expect(await commandOf(fleet, 'keys', 'rotate', 'gateway', 'gateway')).toMatchObject({ adopted: true });
+  const next = identityOf('gateway').publicKey;
+  await restart();
+  expect([await runsACall(), identityOf('gateway').publicKey]).toEqual([true, next]);
+  expect(readFileSync(path.join(fleet.installation.data.private, 'roster.bin'))).toEqual(readFileSync(signed));
+  expect([await stateOf(revoked), await stateOf(present), await stateOf(next)]).toEqual([
     'revoked',
-    rosterVersion,
+    expect.stringMatching(/^until /),
+    'active',
   ]);
-}, 120_000);
+  expect((await listed()).rosterVersion).toBe(rosterVersion);
+  expect((await verifyLog(fleet.installation)).text).toMatch(/ 0 problems$/);
+}, 240_000);

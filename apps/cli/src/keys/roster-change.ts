@@ -12,6 +12,7 @@ import {
 } from '@countersign/protocol';
 import type { Command } from 'commander';
 import { z } from 'zod';
+import { connectionOf } from '../connection.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
 import type { GatewayClient } from '../gateway-client.ts';
 import { accepted, dataRoot, localGateway } from '../local-installation.ts';
@@ -51,9 +52,20 @@ export async function signWithRoot(roster: Roster, rootFile: string): Promise<Ui
 export async function publishRoster(gateway: GatewayClient, signed: Uint8Array, command: Command): Promise<number> {
   const body = { signed: Buffer.from(signed).toString('base64') };
   const { version } = accepted(await gateway.request('PUT', '/v1/roster', z.object({ version: z.number() }), body));
-  const kept = path.join(dataRoot(command), 'private/roster.bin');
-  if (existsSync(kept)) writePrivateFile(kept, signed);
+  keepRoster(signed, command);
   return version;
+}
+
+/** Services of this machine's installation begin with this roster at their next start; another control plane's is never kept. */
+function keepRoster(signed: Uint8Array, command: Command): void {
+  const kept = path.join(dataRoot(command), 'private/roster.bin');
+  if (connectionOf(command) === undefined && existsSync(kept)) writePrivateFile(kept, signed);
+}
+
+/** Keeps the roster in force, which whoever published it may have ended too early to do. */
+export async function keepRosterInForce(gateway: GatewayClient, command: Command): Promise<void> {
+  const { signed } = accepted(await gateway.request('GET', '/v1/roster', answerSchema));
+  keepRoster(Buffer.from(signed, 'base64'), command);
 }
 
 /** Hosts that are there and do not keep to roster `version` after a while. */

@@ -15,7 +15,7 @@ import { writePrivateJson } from '../embedded/private-file.ts';
 import { gatewayClient } from '../gateway-client.ts';
 import { accepted, dataRoot, localGateway } from '../local-installation.ts';
 import { EXIT, RefusedError } from '../output.ts';
-import { changeRoster, type RosterRole, rosterInForce, type SignOptions } from './roster-change.ts';
+import { changeRoster, keepRosterInForce, type RosterRole, rosterInForce, type SignOptions } from './roster-change.ts';
 
 const MINUTE_MS = 60_000;
 /** Private keys of earlier rotations that still open what was sealed to them. */
@@ -36,10 +36,16 @@ export function identityFileOf(role: string, id: string, named: string | undefin
   return file;
 }
 
-/** New keys beside `file`, the same again when an earlier rotation did not end. */
-async function nextKeys(file: string): Promise<{ present: IdentityFile; next: IdentityFile; nextFile: string }> {
+/** New keys beside `file`, the same again when an earlier rotation did not end. Undefined when it ended in all but their removal. */
+async function nextKeys(
+  file: string,
+): Promise<{ present: IdentityFile; next: IdentityFile; nextFile: string } | undefined> {
   const present = readIdentity(file);
   const nextFile = `${file}.next`;
+  if (existsSync(nextFile) && readIdentity(nextFile).publicKey === present.publicKey) {
+    rmSync(nextFile);
+    return undefined;
+  }
   if (!existsSync(nextFile)) writePrivateJson(nextFile, await createIdentity(present.role, present.id));
   return { present, next: readIdentity(nextFile), nextFile };
 }
@@ -51,7 +57,7 @@ const opensWith = (identity: IdentityFile, others: readonly IdentityFile[]): Ide
 };
 
 /** The new keys take the place of the present ones; a running service signs with them within a second. */
-function adopt(file: string, { present, next, nextFile }: Awaited<ReturnType<typeof nextKeys>>): void {
+function adopt(file: string, { present, next, nextFile }: NonNullable<Awaited<ReturnType<typeof nextKeys>>>): void {
   writePrivateJson(file, opensWith(next, [present]));
   rmSync(nextFile);
 }
@@ -66,9 +72,19 @@ export async function rotateControlKey(
   command: Command,
 ): Promise<{ key: string; adopted: boolean; behind: string[] }> {
   const keys = await nextKeys(file);
+  if (!keys) return { key: readIdentity(file).publicKey, adopted: true, behind: [] };
   const { present, next } = keys;
-  const roster = await rosterInForce(localGateway(command, 'local-admin'));
-  if (roster.members.some(({ signKey }) => signKey === next.publicKey)) {
+  const gateway = localGateway(command, 'local-admin');
+  const roster = await rosterInForce(gateway);
+  const named = roster.members.find(({ signKey }) => signKey === next.publicKey);
+  if (named?.revoked)
+    throw new RefusedError(
+      `the new key is revoked already; remove \`${keys.nextFile}\` and repeat`,
+      'countersign.cli.usage',
+      EXIT.usage,
+    );
+  if (named) {
+    await keepRosterInForce(gateway, command);
     adopt(file, keys);
     return { key: next.publicKey, adopted: true, behind: [] };
   }
@@ -90,6 +106,7 @@ export async function rotateMemberKeys(
   command: Command,
 ): Promise<{ key: string; adopted: boolean; behind: string[] }> {
   const keys = await nextKeys(file);
+  if (!keys) return { key: readIdentity(file).publicKey, adopted: true, behind: [] };
   const { present, next } = keys;
   writePrivateJson(file, opensWith(present, [present, next]));
   const facts = {
