@@ -194,6 +194,25 @@ test('an answer whose view or obligations are not the ones that were signed appr
   expect(await endOf(call)).toMatchObject({ state: 'done' });
 }, 90_000);
 
+test("a passkey that an admin revokes on the command line leaves its person's page and the next list", async () => {
+  const schema = z.object({
+    draft: z.object({ approvers: z.array(z.object({ person: z.string(), credentialId: z.string() })) }),
+  });
+  const ofBob = async () => {
+    const admin = stage.installation.client('local-admin');
+    const { draft } = accepted(await admin.request('GET', '/v1/approver-list', schema));
+    return draft.approvers.filter(({ person }) => person === 'bob').map(({ credentialId }) => credentialId);
+  };
+  const [credential, ...others] = await ofBob();
+  expect([credential === undefined, others]).toEqual([false, []]);
+  expect(await countersign('keys', 'revoke', 'approver', '--', credential ?? '')).toContain(
+    'sign and publish the next list',
+  );
+  expect(await ofBob()).toEqual([]);
+  await bob.page.goto(at('/you'));
+  await bob.page.getByText('No passkey yet').waitFor();
+}, 60_000);
+
 test('a removed passkey approves nothing at once, and the host follows the next signed list', async () => {
   await ann.page.goto(at('/you'));
   await ann.page.getByRole('button', { name: 'Remove laptop' }).click();
