@@ -174,7 +174,8 @@ const refusal = (set: PolicySet, effect: Effect, reason: string): Decision => ({
   decidingRules: [],
   obligations: { profile: 'workspace-write', denyRead: [], denyWrite: [], hosts: [] },
   ignoredWidenings: set.ignoredWidenings,
-  askKinds: [],
+  // SECURITY: an ask that nobody could judge is a person's; no mode, grant or model lifts it.
+  askKinds: effect === 'ask' ? ['unreadable'] : [],
 });
 
 const WANTS_NETWORK =

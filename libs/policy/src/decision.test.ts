@@ -48,6 +48,20 @@ describe('who must answer an ask', () => {
   });
 });
 
+describe('a call that cannot be judged', () => {
+  it('is an ask of a kind that nothing but a person lifts', () => {
+    const set = loadPolicySet({ user: { mode: 'yolo' } as LayerSource });
+    if (!set.ok) throw new Error('the policy is good');
+    const stated = {
+      ...factsOf({}),
+      get cwd(): string {
+        throw new TypeError('no folder');
+      },
+    };
+    expect(decide(set.value, bash('true'), stated)).toMatchObject({ effect: 'ask', askKinds: ['unreadable'] });
+  });
+});
+
 describe('the grants that would cover an ask', () => {
   const offer = (layers: Layers, call: Call) => decision(layers, call).grantOffer;
   const strict: Layers = { user: { mode: 'strict' } };

@@ -11,6 +11,7 @@ import type { Gateway } from '../context.ts';
 import type { Session } from '../record/sessions.ts';
 import type { Evaluation } from './evaluate.ts';
 import { reviewCall, reviewProblem } from './guardian.ts';
+import { type Judgement, outcomeOf } from './outcome-of.ts';
 import type { ParsedCall } from './parse-call.ts';
 
 const session = {
@@ -158,3 +159,15 @@ test('a Guardian that is not there is an unavailable review and says so for a se
 test('the reason why a model cannot review reaches whoever opens the session', async () => {
   expect(await reviewProblem(gateway(), session.model)).toBe('only streams');
 });
+
+test.each([[[]], [['unreadable']], [['possible']], [['profile']], [['rule']], [['table', 'possible']]])(
+  "an ask of kinds %j is a person's, and the model is not asked",
+  async (askKinds) => {
+    reply = REVIEWED;
+    const decision = { effect: 'ask', askKinds, reasons: ['why'] };
+    const found = { bounded: { ...session, approval_mode: 'auto' } };
+    const judgement = { found, call, evaluation: { ...evaluation, decision } } as unknown as Judgement;
+    expect(await outcomeOf(gateway(), judgement, (wait) => wait())).toMatchObject({ effect: 'ask', decidedBy: '' });
+    expect(asked).toEqual([]);
+  },
+);

@@ -1,3 +1,4 @@
+import type { Decision } from '@countersign/policy';
 import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
 import type { SessionChain } from '../record/sessions.ts';
@@ -52,6 +53,15 @@ export function advise(gateway: Gateway, judgement: Judgement, known: Verdict | 
   );
 }
 
+/** Whether the Guardian may lift this ask. SECURITY: one of no known kind is a person's. */
+function mayBeReviewed({ askKinds, review }: Decision): boolean {
+  const byGuardian = review?.reviewer === 'guardian';
+  return (
+    askKinds.length > 0 &&
+    askKinds.every((kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian))
+  );
+}
+
 /** What comes of the engine's answer in this session's approval mode. */
 export async function outcomeOf(
   gateway: Gateway,
@@ -67,11 +77,7 @@ export async function outcomeOf(
       reasons: decision.reasons,
     };
   if (decision.effect === 'allow') return { effect: 'allow', ...allowedBy(evaluation), reasons: decision.reasons };
-  const byGuardian = decision.review?.reviewer === 'guardian';
-  const liftable = decision.askKinds.every(
-    (kind) => kind === 'table' || kind === 'risky' || (kind === 'rule' && byGuardian),
-  );
-  if (found.bounded.approval_mode !== 'auto' || !liftable) {
+  if (found.bounded.approval_mode !== 'auto' || !mayBeReviewed(decision)) {
     return { effect: 'ask', decidedBy: '', name: '', reasons: decision.reasons };
   }
   const reviewing = aside(() => reviewCall(gateway, found.bounded, call, evaluation));
