@@ -1,7 +1,10 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { CallRequest } from '@countersign/agent';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { GatewayClient } from '../gateway-client.ts';
@@ -9,6 +12,7 @@ import { accepted } from '../local-installation.ts';
 import { verifyLog } from './check.ts';
 import {
   answerAndEnd,
+  callUntil,
   commandOf,
   eventually,
   type FleetUnderTest,
@@ -30,6 +34,14 @@ let told = '';
 const keysSeen = new Set<string>();
 /** Requests that the model leaves unanswered; undefined: it answers at once. */
 let hanging: ServerResponse[] | undefined;
+/** A request that holds this is never answered. */
+const NEVER = 'never-answered';
+/** Requests that reached the model. */
+let requests = 0;
+type Told = { type: string; data: { call: string; session: string; state: string } };
+/** Notices that a channel got. */
+const notices: Told[] = [];
+const secrets = mkdtempSync(path.join(tmpdir(), 'countersign-channel-'));
 
 function answerOf(response: ServerResponse): void {
   const content = decision === '' ? 'no verdict' : JSON.stringify({ decision, reason: 'as the test says' });
@@ -38,31 +50,45 @@ function answerOf(response: ServerResponse): void {
   response.end(JSON.stringify({ id: 'c', object: 'chat.completion', created: 1, model: 'judge', choices }));
 }
 
-/** A model behind the chat completions protocol that says what the test wants. */
+function takeReview(body: string, response: ServerResponse): void {
+  requests += 1;
+  told = body;
+  if (body.includes(NEVER)) return;
+  if (hanging) hanging.push(response);
+  else answerOf(response);
+}
+
+/** A model behind the chat completions protocol that says what the test wants, and the receiver of a channel at `/hook`. */
 async function startModel(): Promise<string> {
   server = createServer((request, response) => {
-    keysSeen.add(request.headers.authorization ?? '');
     let body = '';
     request.on('data', (chunk: Buffer) => (body += chunk.toString()));
     request.on('end', () => {
-      told = body;
-      if (hanging) hanging.push(response);
-      else answerOf(response);
+      if (request.url === '/hook') {
+        notices.push(JSON.parse(body) as Told);
+        return void response.end();
+      }
+      keysSeen.add(request.headers.authorization ?? '');
+      takeReview(body, response);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 beforeAll(async () => {
-  const baseUrl = await startModel();
+  const url = await startModel();
+  const secretFile = path.join(secrets, 'secret');
+  writeFileSync(secretFile, `whsec_${randomBytes(24).toString('base64')}\n`, { mode: 0o600 });
   process.env.COUNTERSIGN_TEST_MODEL_KEY = KEY;
   const settings = `
 guardian:
   providers:
-    - { name: local, kind: openai, baseUrl: "${baseUrl}", apiKeyVariable: COUNTERSIGN_TEST_MODEL_KEY, models: [judge], completion: once }
+    - { name: local, kind: openai, baseUrl: "${url}/v1", apiKeyVariable: COUNTERSIGN_TEST_MODEL_KEY, models: [judge], completion: once }
   limits: { denialsInRow: 2 }
-review: { shadow: true, minCompared: 2 }
+review: { shadow: true, minCompared: 2, onFailed: ask_human }
+channels:
+  - { id: ops, kind: webhook, template: standard, url: "${url}/hook", secretFile: "${secretFile}" }
 `;
   fleet = await startFleet('guardian', settings);
   approver = fleet.installation.client('local-approver');
@@ -70,7 +96,9 @@ review: { shadow: true, minCompared: 2 }
 }, 120_000);
 afterAll(async () => {
   await fleet?.stop();
+  server?.closeAllConnections();
   server?.close();
+  rmSync(secrets, { recursive: true, force: true });
 }, 60_000);
 
 const figures = z.object({
@@ -156,6 +184,68 @@ test('the command shows figures and differences, and an operator changes the sta
   expect((await standing(back)).ok).toBe(true);
 }, 120_000);
 
+type Entry = { readonly type: string; readonly call?: string; readonly decision?: { readonly decided_by: string } };
+
+/** What the record holds of one call. */
+async function entriesOf(callId: string): Promise<Entry[]> {
+  const exported = accepted(await fleet.installation.client('local-auditor').exportLog());
+  const leaves = exported.split('\n').flatMap((line) => {
+    const { leaf } = line === '' ? {} : (JSON.parse(line) as { leaf?: string });
+    return leaf === undefined ? [] : [JSON.parse(Buffer.from(leaf, 'base64').toString()) as Entry];
+  });
+  return leaves.filter(({ call }) => call === callId);
+}
+
+const RULES = {
+  mode: 'dev',
+  ceilings: { mode: 'networked', fullAccess: true },
+  denyRules: [{ toolName: 'bash', pattern: 'git push *' }],
+  askRules: [
+    { toolName: 'bash', pattern: 'cat *', reviewer: 'guardian' },
+    { toolName: 'bash', pattern: 'uname *' },
+    { toolName: 'bash', pattern: 'date *', reviewer: 'human' },
+  ],
+};
+const publish = async (security: object) =>
+  accepted(
+    await fleet.installation.client('local-admin').request('PUT', '/v1/policy', z.unknown(), {
+      text: JSON.stringify({ ...RULES, security: { auto_allow_bash_if_sandboxed: true, ...security } }),
+      name: 'policy.json',
+    }),
+  );
+const GUARD_OFF = { dangerous_command_guard: false };
+const GUARD_ON = { dangerous_command_guard: true };
+const HARDENED = { hardened_mode: true };
+
+type Asked = Pick<CallRequest, 'tool' | 'args' | 'tighten'>;
+const bash = (command: string, more: object = {}): Asked => ({ tool: 'bash', args: { command, ...more } });
+const wider = (more: object) => bash('true', { reason: 'the test asks', ...more });
+
+test('with `ask_human` a review that failed is put to a person: no approval, no denial, nothing said of its risk', async () => {
+  const session = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
+  const unknown = await newSession(fleet, { ...MODEL, modelName: 'unheard-of', approvalMode: 'auto' });
+  decision = '';
+  const failures = await Promise.all([
+    callUntil(fleet, { ...write(session, 'h1.txt') }, ['pending']),
+    callUntil(fleet, { ...write(unknown, 'h2.txt') }, ['pending']),
+    callUntil(fleet, { ...write(session, `${NEVER}.txt`) }, ['pending']),
+  ]);
+  decision = 'approve';
+  const reasons = ['malformed', 'misconfigured', 'timed_out'].map((category) => `guardian: ${category}: `);
+  for (const [at, { call, state, events }] of failures.entries()) {
+    expect([state, events.at(-1)?.reason]).toEqual(['pending', expect.stringContaining(reasons[at] ?? '')]);
+    const kept = await entriesOf(call.callId);
+    expect(kept.map(({ type }) => type)).toEqual(['call.received', 'approval.requested']);
+    expect(JSON.stringify(kept)).not.toMatch(/"decision"|risk/);
+    expect((await answerAndEnd(approver, call, { answer: 'approve', reason: '' })).decidedBy).toBe('human');
+  }
+  const [one] = failures;
+  const decisions = (await entriesOf(one?.call.callId ?? '')).flatMap(({ decision: found }) => found?.decided_by ?? []);
+  expect(decisions).toEqual(['human']);
+  // A published policy states no `on_failed_review`: from here on a review that failed is a denial.
+  await publish(GUARD_OFF);
+}, 120_000);
+
 test('while 200 reviews hang, every other call is decided, run and answered', async () => {
   const auto = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
   const manual = await newSession(fleet, MODEL);
@@ -187,7 +277,7 @@ test('while 200 reviews hang, every other call is decided, run and answered', as
   expect(ends.filter(({ state, decidedBy }) => state !== 'denied' || decidedBy !== 'guardian')).toEqual([]);
 }, 120_000);
 
-test('repeated denials stay denials, pause the turn and call a person; what waits then goes on after an answer', async () => {
+test('repeated denials stay denials, pause the turn, tell the channels and call a person; what waits then goes on after an answer', async () => {
   const session = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
   const run = { tool: 'bash', args: { command: 'true' }, session };
   decision = 'deny';
@@ -202,6 +292,9 @@ test('repeated denials stay denials, pause the turn and call a person; what wait
   expect(paused.parse(await commandOf(fleet, 'guardian', 'paused')).sessions).toMatchObject([
     { id: session, call: second.callId },
   ]);
+  const pauses = () => notices.filter(({ type }) => type === 'turn.paused');
+  await expect.poll(() => pauses().length, { timeout: 20_000 }).toBe(1);
+  expect(pauses()[0]?.data).toMatchObject({ call: second.callId, session, state: 'denied' });
   decision = 'approve';
   // What the rules alone would have let run waits too.
   const held = await fleet.agent.call(run);
@@ -228,3 +321,51 @@ test('a denial of the model is no policy denial and runs nothing', async () => {
   expect(end).toMatchObject({ state: 'denied', decidedBy: 'guardian' });
   decision = 'approve';
 }, 120_000);
+
+/** Kinds of ask, by the policy's security: which of them an approving model lifts, and which it never sees. */
+const KINDS: readonly [
+  security: object,
+  lifted: readonly Asked[],
+  stays: readonly Asked[],
+  denied: readonly Asked[],
+][] = [
+  [
+    GUARD_OFF,
+    [write('', 'l1.txt'), bash('cat l1.txt'), bash('sudo -n true')],
+    [
+      ...[bash('uname -a'), bash('date -u'), bash('cat l1.txt && uname -a'), bash('cat l1.txt; git $VERB origin')],
+      ...[bash('echo "open'), bash('echo a\u202eb'), bash('true;'.repeat(1_500))],
+      ...[wider({ profile: 'networked', hosts: ['example.com'] }), wider({ profile: 'full-access' })],
+      { ...bash('true'), tighten: 'ask' },
+      { ...write('', 'l2.txt'), tighten: 'ask' },
+    ],
+    [bash('git push origin main'), bash('rm -rf /'), { ...bash('true'), tighten: 'deny' }],
+  ],
+  [GUARD_ON, [], [bash('rm -rf build')], [bash('sudo -n true')]],
+  [HARDENED, [], [wider({ profile: 'networked', hosts: ['example.com'] })], [wider({ profile: 'full-access' })]],
+];
+
+test.each(KINDS)(
+  'under %j a model that approves everything lifts the asks that it may, and is never asked about the others or a denial',
+  async (security, lifted, stays, denied) => {
+    decision = 'approve';
+    await publish(security);
+    const session = await newSession(fleet, { ...MODEL, approvalMode: 'auto' });
+    for (const asked of lifted) {
+      const before = requests;
+      const end = await (await fleet.agent.call({ ...asked, session })).result;
+      expect([asked, end.decidedBy, requests - before]).toEqual([asked, 'guardian', 1]);
+    }
+    const before = requests;
+    for (const asked of stays) {
+      const { state } = await callUntil(fleet, { ...asked, session }, ['pending']);
+      expect([asked, state]).toEqual([asked, 'pending']);
+    }
+    for (const asked of denied) {
+      const end = await (await fleet.agent.call({ ...asked, session })).result;
+      expect([asked, end.state, end.decidedBy]).toEqual([asked, 'denied', 'rule']);
+    }
+    expect(requests - before).toBe(0);
+  },
+  120_000,
+);
