@@ -16,6 +16,7 @@ const WANTED: Readonly<Record<string, string>> = {
   string: 'a text',
   boolean: '`true` or `false`',
   integer: 'a whole number',
+  number: 'a number',
 };
 
 function fitsType(value: unknown, type: Schema['type']): boolean {
@@ -63,10 +64,10 @@ function valueProblem(value: unknown, schema: Schema): { message: string; sugges
     if (value.length > (schema.maxLength ?? value.length))
       return { message: `is longer than ${schema.maxLength} characters`, suggestion: 'shorten it' };
   }
-  if (typeof value === 'number' && (value < (schema.minimum ?? value) || value > (schema.maximum ?? value)))
+  if (typeof value === 'number' && !(value >= (schema.minimum ?? value) && value <= (schema.maximum ?? value)))
     return {
       message: `${value} is out of range`,
-      suggestion: `write a whole number from ${schema.minimum} to ${schema.maximum}`,
+      suggestion: `write ${WANTED[schema.type ?? 'integer']} from ${schema.minimum} to ${schema.maximum}`,
     };
   return undefined;
 }

@@ -36,6 +36,21 @@ describe('who must answer an ask', () => {
     };
     expect(decision(layers, bash('npm publish')).review).toEqual({ reviewer: 'human', queue: 'release', approvals: 3 });
   });
+  it.each([
+    ['so many people', { approvals: 1 }, {}],
+    ['a queue with approvals', { queue: 'release' }, { approvals: 2 }],
+    ['a queue with a quorum', { queue: 'release' }, { quorum: [{ group: 'ops', count: 1 }] }],
+    ['a queue with passkeys', { queue: 'release' }, { passkey: true }],
+  ])('is never the guardian where the rule demands %s', (_title, demand, queue) => {
+    const rule = { toolName: 'bash', pattern: 'npm publish', reviewer: 'guardian', ...demand };
+    const layers: Layers = { managed: { queues: { release: queue } }, ...asks(rule) };
+    expect(decision(layers, bash('npm publish')).review?.reviewer).toBeUndefined();
+  });
+  it('is the guardian for a queue that demands nothing more', () => {
+    const rule = { toolName: 'bash', pattern: 'npm publish', reviewer: 'guardian', queue: 'release' };
+    const layers: Layers = { managed: { queues: { release: {} } }, ...asks(rule) };
+    expect(decision(layers, bash('npm publish')).review).toEqual({ reviewer: 'guardian', queue: 'release' });
+  });
   it('is never the guardian when a part of the call cannot be read', () => {
     const rule = { toolName: 'bash', pattern: 'npm *', reviewer: 'guardian' };
     expect(decision(asks(rule), bash('npm test')).review).toEqual({ reviewer: 'guardian' });

@@ -94,6 +94,18 @@ describe('shipped policies', () => {
 
 describe('a faulty file is refused whole with file, line, rule and suggestion', () => {
   it.each([
+    [
+      'security:\n  guardian_min_agreement: 1.5\n',
+      'p.yaml:2: `security.guardian_min_agreement`: 1.5 is out of range; write a number from 0 to 1',
+    ],
+    [
+      'security:\n  guardian_min_agreement: .nan\n',
+      'p.yaml:2: `security.guardian_min_agreement`: NaN is out of range; write a number from 0 to 1',
+    ],
+    [
+      'security:\n  on_failed_review: allow\n',
+      'p.yaml:2: `security.on_failed_review`: `allow` is not one of deny, ask_human',
+    ],
     ['mode: devv\n', 'p.yaml:1: `mode`: `devv` is not one of strict, dev, networked, yolo; write `dev`'],
     ['mode: dev\ndenyRule: []\n', 'p.yaml:2: `denyRule`: `denyRule` is not known here; write `denyRules`'],
     [

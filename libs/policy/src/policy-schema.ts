@@ -1,6 +1,6 @@
 /** The part of JSON Schema that policy files use. */
 export interface Schema {
-  readonly type?: 'object' | 'array' | 'string' | 'boolean' | 'integer';
+  readonly type?: 'object' | 'array' | 'string' | 'boolean' | 'integer' | 'number';
   readonly description?: string;
   readonly enum?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -50,6 +50,13 @@ const minutes = (description: string): Schema => ({
   description: `${description}, in minutes`,
 });
 
+const milliseconds = (description: string): Schema => ({
+  type: 'integer',
+  minimum: 1,
+  maximum: 86_400_000,
+  description: `${description}, in milliseconds`,
+});
+
 const toolName = (description: string): Schema => ({
   description,
   anyOf: [
@@ -96,6 +103,26 @@ const security = object({
   dangerous_command_guard: flag('risky command forms are denied'),
   block_private_network: flag('private and reserved addresses are denied'),
   identity_judge_llm_enabled: flag('a model compares who acts with who was enrolled'),
+  on_failed_review: {
+    type: 'string',
+    enum: ['deny', 'ask_human'],
+    description: 'what a review by a model comes to that failed',
+  },
+  guardian_shadow: flag('a model gives an opinion on calls that people decide'),
+  guardian_min_agreement: {
+    type: 'number',
+    minimum: 0,
+    maximum: 1,
+    description: 'share of agreement with people below which a model is proposed to advise only',
+  },
+  guardian_min_compared: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 100,
+    description: 'comparisons before that is judged',
+  },
+  max_command_ms: milliseconds('longest time of a command'),
+  max_background_ms: milliseconds('longest time of a command in the background'),
   hardened_mode: flag('every guard on; a one-way lock'),
   env_allowlist: list(text('a name', 128), 'environment names that child processes get'),
 });
