@@ -94,7 +94,7 @@ test('an agent enrols its own keys with an invitation, reaches the broker, and i
   const identity = ['--agent', file('coder/agent.json')];
   await expect
     .poll(async () => (await countersign('session', 'open', '--project', project, ...identity)).code, {
-      timeout: 20_000,
+      timeout: 60_000,
     })
     .toBe(0);
   const session = (await countersign('session', 'open', '--project', project, ...identity)).stdout;
@@ -102,7 +102,7 @@ test('an agent enrols its own keys with an invitation, reaches the broker, and i
   expect([called.code, called.stdout.includes('enrolled')]).toEqual([0, true]);
   const again = await countersign('agent', 'enroll', 'coder', ...at, '--out', file('again'));
   expect([again.code, again.stderr.includes('was used')]).toEqual([1, true]);
-}, 60_000);
+}, 120_000);
 
 test('an invitation whose root is another one enrols nobody here', async () => {
   await countersign('agent', 'invite', 'eve', '--principal', 'zoe', '--out', file('forged'));
