@@ -24,7 +24,7 @@ test('a token works until it is revoked, and its text is in no list, entry or la
   expect(await statusOf(token.text)).toBe(200);
   const list = await (await plane.request('GET', '/v1/tokens', { as: 'boss' })).text();
   const log = JSON.stringify(await plane.entries());
-  const secret = token.text.split('_').at(-1) ?? '';
+  const secret = token.text.slice(-20);
   expect([list.includes(token.id), list.includes(secret), list.includes('sha256')]).toEqual([true, false, false]);
   expect([log.includes(token.id), log.includes(secret)]).toEqual([true, false]);
   expect((await plane.request('DELETE', `/v1/tokens/${token.id}`, { as: 'boss' })).status).toBe(200);
