@@ -37,7 +37,7 @@ async function findings(command: Command): Promise<Finding[]> {
 
 /** What is weak about an installation on one machine. */
 const NOTES = [
-  'root key: kept in `private/` of this installation; move it offline for anything but a trial',
+  'root key: kept in `private/` of this installation; for anything but a trial deploy a control plane, whose root key leaves its machine (docs/deploy.md)',
   'account: control plane and commands share this machine; an agent with a shell of its own on the account that runs the control plane can act as you',
 ];
 

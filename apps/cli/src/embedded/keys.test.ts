@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { openRoster, rosterKey } from '@countersign/protocol';
@@ -18,6 +18,15 @@ test('keys, roster and tokens are kept by a second start, readable by nobody els
   expect(statSync(data.private).mode & 0o777).toBe(0o700);
   const files = readdirSync(data.keys).map((name) => path.join(data.keys, name));
   expect(files.map((file) => statSync(file).mode & 0o777)).toEqual(files.map(() => 0o600));
+});
+
+test('no new root takes the place of one that was moved away', async () => {
+  const data = fresh();
+  const { identityPath, rosterFile } = await openKeys(data);
+  const before = readFileSync(rosterFile);
+  rmSync(identityPath('root'));
+  await expect(openKeys(data)).rejects.toThrow(/root key .* is missing; put it back/);
+  expect([existsSync(identityPath('root')), readFileSync(rosterFile).equals(before)]).toEqual([false, true]);
 });
 
 test('the roster is signed by the root key and names the control plane keys', async () => {

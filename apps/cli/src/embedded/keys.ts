@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { FaultError } from '@countersign/kernel';
 import {
   createIdentity,
   type Identity,
@@ -88,13 +89,21 @@ function signWhatIsNew(file: string, root: Identity, members: RosterMember[]): v
     writePrivateFile(file, signRoster(root, { version: version + 1, members: [...known, ...lacking] }));
 }
 
-/** Makes the keys that are missing and signs the roster with the root key. Keys that exist are kept. */
+/**
+ * Makes the keys that are missing and signs the roster with the root key. Keys that exist are kept. Rejects with a FaultError
+ * when a roster is there and the root key that signed it is not. SECURITY: a new root would disown every member.
+ */
 export async function openKeys(data: DataFolder): Promise<Keys> {
   const identityPath = (member: MemberName) => path.join(data.keys, `${member}.json`);
+  const rosterFile = path.join(data.private, 'roster.bin');
+  if (existsSync(rosterFile) && !existsSync(identityPath('root')))
+    throw new FaultError(
+      `the root key \`${identityPath('root')}\` is missing; put it back, or deploy without it here as docs/deploy.md says`,
+      { code: 'countersign.cli.no_root_key' },
+    );
   const pairs: [MemberName, IdentityFile][] = [];
   for (const [name, role, id] of MEMBERS) pairs.push([name, await identityIn(identityPath(name), role, id)]);
   const identities = Object.fromEntries(pairs) as Record<MemberName, IdentityFile>;
-  const rosterFile = path.join(data.private, 'roster.bin');
   const members = MEMBERS.filter(([, role]) => ROSTER_ROLES.includes(role)).map(([name, role]) => {
     const { id, publicKey, sealPublicKey } = identities[name];
     return { role: role as RosterMember['role'], id, signKey: publicKey, sealKey: sealPublicKey };
