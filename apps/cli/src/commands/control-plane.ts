@@ -67,6 +67,8 @@ async function init(options: InitOptions, command: Command): Promise<void> {
   print(command, { out, files }, text.join('\n'));
 }
 
+const REFUSED = 'the gateway refuses the token, or its roster is not signed by the root key of the connection';
+
 type AccountsOptions = { out: string; pidFile: string; follow?: boolean };
 
 /** Keeps the broker's accounts equal to the roster and the members of the record. */
@@ -83,17 +85,14 @@ async function brokerAccounts(options: AccountsOptions, command: Command): Promi
   };
   if (options.follow) {
     const { promise: stopped, resolve } = Promise.withResolvers<void>();
-    const unfollow = followMembers(client, rootKey, apply);
+    const unfollow = followMembers(client, rootKey, apply, () => process.stderr.write(`${REFUSED}; asking again\n`));
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
     await stopped;
     return unfollow();
   }
   const accounts = await brokerAccountsNow(client, rootKey);
   if (accounts) return apply(accounts);
-  throw new RefusedError(
-    'the gateway refuses the token, or its roster is not signed by the root key of the connection',
-    'countersign.cli.connection',
-  );
+  throw new RefusedError(REFUSED, 'countersign.cli.connection');
 }
 
 /** `countersign control-plane init | broker-accounts`. */

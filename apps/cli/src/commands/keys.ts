@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createIdentity, type RosterMember } from '@countersign/protocol';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
+import { membersSchema } from '../embedded/broker-users.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
 import {
   changeRoster,
@@ -24,17 +25,6 @@ type RevokeOptions = SignOptions & { last?: true };
 /** One key as the list shows it. */
 type KeyLine = { readonly role: string; readonly id: string; readonly key: string; readonly state: string };
 
-const membersSchema = z.object({
-  members: z.array(
-    z.looseObject({
-      role: z.enum(['host', 'agent']),
-      id: z.string(),
-      sign_key: z.string(),
-      previous: z.array(z.object({ sign_key: z.string(), until_ms: z.number() })),
-      revoked: z.array(z.string()),
-    }),
-  ),
-});
 const approversSchema = z.object({
   published: z
     .looseObject({ approvers: z.array(z.looseObject({ person: z.string(), credentialId: z.string() })) })

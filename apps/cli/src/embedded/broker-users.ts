@@ -5,7 +5,8 @@ import type { NatsUser } from './nats-config.ts';
 
 const POLL_MS = 1_000;
 
-const membersSchema = z.object({
+/** Enrolled hosts and agents with their keys, as `GET /v1/members` lists them. */
+export const membersSchema = z.object({
   members: z.array(
     z.looseObject({
       role: z.enum(['host', 'agent']),
@@ -56,17 +57,22 @@ export async function brokerAccountsNow(gateway: GatewayClient, rootKey: string)
 
 /**
  * Gives every key that counts, of the roster and of enrolled members, an account at the broker: asks the gateway each second
- * and calls `apply` with the users when they differ from the ones before. Returns its end.
+ * and calls `apply` with the users when they differ from the ones before, and `refused` when the gateway begins to refuse.
+ * Returns its end.
  */
 export function followMembers(
   gateway: GatewayClient,
   rootKey: string,
   apply: (accounts: BrokerAccounts) => void,
+  refused: () => void = () => undefined,
 ): () => void {
   let known = '';
+  let isRefused = false;
   let asking = false;
   const look = async () => {
     const accounts = await brokerAccountsNow(gateway, rootKey);
+    if (accounts === undefined && !isRefused) refused();
+    isRefused = accounts === undefined;
     const text = JSON.stringify(accounts?.users);
     if (accounts === undefined || text === known) return;
     known = text;
