@@ -2,9 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Agent, connectAgent } from '@countersign/agent';
 import { FaultError, type Result } from '@countersign/kernel';
-import { liveKeys, type Roster } from '@countersign/protocol';
+import { liveKeys, type Roster, type RosterMember } from '@countersign/protocol';
 import { knownRoster, loadIdentity, loadRoster } from '@countersign/service-kit';
 import type { Command } from 'commander';
+import type { AuditKeys } from './bundle/verify-evidence.ts';
 import { agentConfigOf, connectionOf } from './connection.ts';
 import { type DataFolder, defaultDataFolder, openDataFolder } from './embedded/data-folder.ts';
 import { readEndpoints } from './embedded/endpoints.ts';
@@ -89,10 +90,12 @@ export function localLogKey(command: Command): { readonly publicKey: string; rea
   return { publicKey: log.signKey, name: logName };
 }
 
-/** Key of the audit service; undefined when another log's key was named. */
-export function localAuditKey(command: Command, namedLogKey: string | undefined): string | undefined {
+/** Keys of the audit service, those of earlier rotations too; undefined when another log's key was named. */
+export function localAuditKeys(command: Command, namedLogKey: string | undefined): AuditKeys | undefined {
   if (namedLogKey !== undefined) return undefined;
-  return liveKeys(rosterOf(command).roster, 'audit', Date.now())[0]?.signKey;
+  const members = rosterOf(command).roster.members.filter(({ role }) => role === 'audit');
+  const keysOf = (found: readonly RosterMember[]) => found.map(({ signKey }) => signKey);
+  return { known: keysOf(members), revoked: keysOf(members.filter(({ revoked }) => revoked)) };
 }
 
 /** The value of a gateway answer; a refusal ends the command. */

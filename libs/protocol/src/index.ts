@@ -1,5 +1,7 @@
 export {
+  type ApproverDraft,
   type ApproverList,
+  approverDraftSchema,
   approverListSchema,
   openApproverList,
   passkeyJwkSchema,
@@ -157,6 +159,7 @@ export {
 } from './identity.ts';
 export { KnownRoster, type KnownRosterOptions } from './known-roster.ts';
 export { type OrderTerms, termsDigest } from './order-terms.ts';
+export { endsProblem, MAX_OVERLAP_MINUTES, overlapSchema } from './overlap.ts';
 export {
   type ApprovalStatement,
   approvalChallenge,
@@ -168,7 +171,17 @@ export {
   verifyAssertion,
 } from './passkey.ts';
 export { signReceipt, verifyReceipt } from './receipt.ts';
-export { liveKeys, openRoster, type Roster, type RosterMember, rosterKey, rosterSchema, signRoster } from './roster.ts';
+export {
+  liveKeys,
+  openRoster,
+  type Roster,
+  type RosterDraft,
+  type RosterMember,
+  rosterDraftSchema,
+  rosterKey,
+  rosterSchema,
+  signRoster,
+} from './roster.ts';
 export { openSealed, sealTo } from './seal.ts';
 export { consumers, STREAMS, subjects } from './subjects.ts';
 export { changesFile, namesPath, normaliseTool, runsCommand, type ToolName, toolSchema } from './tools.ts';

@@ -130,12 +130,13 @@ function readStatement(bytes: Uint8Array): ApprovalStatement | undefined {
 
 /**
  * Verifies one assertion against the signed list: form, challenge, origin, domain, user verification, signature, and that the
- * key belongs to the person whom the statement names. What the statement says of the call is for the caller to compare.
+ * key belongs to the person whom the statement names and still counts at `nowMs`. What the statement says of the call is for
+ * the caller to compare.
  */
 export function verifyAssertion(
   assertion: PasskeyAssertion,
   list: ApproverList,
-  isIncluded: IsIncluded,
+  { isIncluded, nowMs }: { isIncluded: IsIncluded; nowMs: number },
 ): Result<ApprovalStatement, { readonly message: string }> {
   const refuse = (message: string) => err({ message });
   if (assertion.nonce.length !== NONCE_BYTES) return refuse('the nonce does not have 32 bytes');
@@ -144,6 +145,8 @@ export function verifyAssertion(
   const credentialId = Buffer.from(assertion.credentialId).toString('base64url');
   const approver = list.approvers.find((known) => known.credentialId === credentialId);
   if (!approver) return refuse('the passkey is not on the signed approver list');
+  if (approver.untilMs !== undefined && nowMs >= approver.untilMs)
+    return refuse('the passkey was replaced by another one');
   if (approver.person !== statement.approver) return refuse('the passkey belongs to another person');
   const wrong =
     checkClientData(assertion, list, isIncluded) ?? checkAuthenticatorData(assertion.authenticatorData, list);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { type EnvelopeError, openEnvelope, signEnvelope } from './envelope.ts';
 import { EnvelopeKind } from './gen/countersign/v1/envelope.ts';
 import type { Identity } from './identity.ts';
+import { overlapSchema, withEnds } from './overlap.ts';
 
 const memberSchema = z.strictObject({
   role: z.enum(['gateway', 'audit', 'log', 'control']),
@@ -18,17 +19,25 @@ export const rosterSchema = z.strictObject({
   version: z.int().min(1),
   members: z.array(memberSchema).min(1).max(256),
 });
+const draftMemberSchema = memberSchema.extend({
+  /** The overlap of a key that is replaced; its end is fixed when the root signs. */
+  overlapMinutes: overlapSchema.optional(),
+});
+export const rosterDraftSchema = rosterSchema.extend({ members: z.array(draftMemberSchema).min(1).max(256) });
 
 /** A control plane key, as the organisation root vouches for it. */
 export type RosterMember = z.infer<typeof memberSchema>;
 /** Versioned public keys of the control plane. An older version than one seen is refused by whoever keeps the newest. */
 export type Roster = z.infer<typeof rosterSchema>;
+/** A roster before the root signs it. */
+export type RosterDraft = z.infer<typeof rosterDraftSchema>;
 
 const SUBJECT = 'roster';
 
-/** Signs a roster with the organisation root key. */
-export function signRoster(root: Identity, roster: Roster, nowMs: number = Date.now()): Uint8Array {
-  const body = new TextEncoder().encode(JSON.stringify(rosterSchema.parse(roster)));
+/** Signs a roster with the organisation root key; overlaps of the draft begin at `nowMs`. */
+export function signRoster(root: Identity, draft: RosterDraft, nowMs: number = Date.now()): Uint8Array {
+  const roster = rosterSchema.parse({ ...draft, members: withEnds(draft.members, nowMs) });
+  const body = new TextEncoder().encode(JSON.stringify(roster));
   return signEnvelope(root, { kind: EnvelopeKind.ROSTER, subject: SUBJECT, body, nowMs });
 }
 

@@ -83,7 +83,10 @@ function checkArguments(evidence: Evidence, entries: readonly AuditEntry[], repo
     report(received?.index ?? null, 'arguments_differ', 'arguments are not those that the entry commits to');
 }
 
-function checkReceipt(evidence: Evidence, read: readonly Read[], auditKey: string | undefined, report: Report): void {
+/** Keys of the audit service that the root has vouched for, and those of them that were revoked. */
+export type AuditKeys = { readonly known: readonly string[]; readonly revoked: readonly string[] };
+
+function checkReceipt(evidence: Evidence, read: readonly Read[], keys: AuditKeys | undefined, report: Report): void {
   const { receipt } = evidence;
   const sent = read.find(({ entry }) => entry.type === 'dispatch.sent');
   if (!receipt) {
@@ -100,15 +103,18 @@ function checkReceipt(evidence: Evidence, read: readonly Read[], auditKey: strin
     hexOf(facts.leafHash) === decision.leaf;
   if (!isOwn) report(decision?.entry.index ?? null, 'receipt', 'receipt is not of this decision');
   const signed = { ...facts, logIndex: index };
-  if (!verifyReceipt(signed, auditKey ?? receipt.issuer))
-    report(decision?.entry.index ?? null, 'receipt', 'signature of the receipt does not verify');
+  const at = decision?.entry.index ?? null;
+  if ((keys && !keys.known.includes(receipt.issuer)) || !verifyReceipt(signed, receipt.issuer))
+    report(at, 'receipt', 'signature of the receipt does not verify');
+  else if (keys?.revoked.includes(receipt.issuer))
+    report(at, 'receipt', 'the key that signed the receipt was revoked; ask for the evidence again');
 }
 
 /**
  * Verifies evidence of one call without any service.
- * @param auditKey key of the audit service (`U…`), when the verifier knows it; else the receipt is held to the key it names.
+ * @param auditKeys keys of the audit service (`U…`), when the verifier knows them; else the receipt is held to the key it names.
  */
-export function verifyEvidence(evidence: Evidence, log: LogKey, auditKey?: string): EvidenceVerification {
+export function verifyEvidence(evidence: Evidence, log: LogKey, auditKeys?: AuditKeys): EvidenceVerification {
   const problems: Problem[] = [];
   const report: Report = (index, code, message) => problems.push({ index, code, message });
   const read = readEntries(evidence, log, report);
@@ -116,7 +122,7 @@ export function verifyEvidence(evidence: Evidence, log: LogKey, auditKey?: strin
   checkChain(evidence.call, read, report);
   checkView(evidence, entries, report);
   checkArguments(evidence, entries, report);
-  checkReceipt(evidence, read, auditKey, report);
+  checkReceipt(evidence, read, auditKeys, report);
   problems.sort((a, b) => (a.index ?? -1) - (b.index ?? -1));
   return { problems, entries, isClosed: entries.some(({ type }) => type === 'call.closed') };
 }

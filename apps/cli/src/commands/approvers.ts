@@ -1,29 +1,21 @@
 import { readFileSync } from 'node:fs';
-import {
-  type ApproverList,
-  approverListSchema,
-  type IdentityFile,
-  openIdentity,
-  signApproverList,
-} from '@countersign/protocol';
+import { type ApproverDraft, signApproverList } from '@countersign/protocol';
 import type { Command } from 'commander';
-import { z } from 'zod';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
-import { accepted, localGateway } from '../local-installation.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { approverLists, publishApprovers, readApproverDraft } from '../keys/approver-change.ts';
+import { openRoot } from '../keys/roster-change.ts';
+import { localGateway } from '../local-installation.ts';
+import { print } from '../output.ts';
 
-const answerSchema = z.object({ draft: approverListSchema, published: approverListSchema.optional() });
+type Line = ApproverDraft['approvers'][number];
 
-const linesOf = ({ version, rpId, approvers }: ApproverList): string =>
-  [`version ${version}, ${rpId}`, ...approvers.map(({ person, credentialId }) => `  ${person}  ${credentialId}`)].join(
-    '\n',
-  );
-
-function readDraft(file: string): ApproverList {
-  const parsed = approverListSchema.safeParse(JSON.parse(readFileSync(file, 'utf8')));
-  if (parsed.success) return parsed.data;
-  throw new RefusedError(`\`${file}\` is no list of approvers`, 'countersign.cli.usage', EXIT.usage);
+function lineOf({ person, credentialId, untilMs, overlapMinutes }: Line): string {
+  const until = untilMs === undefined ? [] : [`until ${new Date(untilMs).toISOString()}`];
+  const overlap = overlapMinutes === undefined ? [] : [`replaced, for ${overlapMinutes} minutes from the signing`];
+  return ['', person, credentialId, ...until, ...overlap].join('  ');
 }
+const linesOf = ({ version, rpId, approvers }: ApproverDraft): string =>
+  [`version ${version}, ${rpId}`, ...approvers.map(lineOf)].join('\n');
 
 /** `countersign approvers draft | sign | publish`. */
 export function addApproversCommand(program: Command): void {
@@ -33,19 +25,20 @@ export function addApproversCommand(program: Command): void {
     .description('the next list, with the passkeys enrolled now')
     .requiredOption('--out <file>', 'where to write it')
     .action(async ({ out }: { out: string }, command: Command) => {
-      const gateway = localGateway(command, 'local-admin');
-      const { draft } = accepted(await gateway.request('GET', '/v1/approver-list', answerSchema));
+      const { draft } = await approverLists(localGateway(command, 'local-admin'));
       writePrivateJson(out, draft);
       print(command, draft, linesOf(draft));
     });
   approvers
     .command('sign <draft>')
-    .description('sign a list with the organisation root key; needs no network, so do it where the key is')
+    .description(
+      'sign a list with the organisation root key; needs no network, so do it where the key is; overlaps begin then',
+    )
     .requiredOption('--root <file>', "the root's identity file")
     .requiredOption('--out <file>', 'where to write the signed list')
     .action(async (file: string, { root, out }: { root: string; out: string }, command: Command) => {
-      const draft = readDraft(file);
-      const identity = await openIdentity(JSON.parse(readFileSync(root, 'utf8')) as IdentityFile);
+      const draft = readApproverDraft(file);
+      const identity = await openRoot(root);
       writePrivateFile(out, signApproverList(identity, draft));
       print(
         command,
@@ -57,10 +50,7 @@ export function addApproversCommand(program: Command): void {
     .command('publish <signed>')
     .description('put a signed list in force; its version never goes back')
     .action(async (file: string, _options: object, command: Command) => {
-      const body = { signed: readFileSync(file).toString('base64') };
-      const schema = z.object({ version: z.number() });
-      const gateway = localGateway(command, 'local-admin');
-      const { version } = accepted(await gateway.request('PUT', '/v1/approver-list', schema, body));
+      const version = await publishApprovers(localGateway(command, 'local-admin'), readFileSync(file));
       print(command, { version }, `version ${version} is in force`);
     });
 }

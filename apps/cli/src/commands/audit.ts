@@ -6,10 +6,10 @@ import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { evidenceFileOf, readEvidence, strayFiles, writeEvidence } from '../bundle/evidence.ts';
 import type { LogKey } from '../bundle/log-crypto.ts';
-import { verifyEvidence } from '../bundle/verify-evidence.ts';
+import { type AuditKeys, verifyEvidence } from '../bundle/verify-evidence.ts';
 import { CHECKPOINTS_FILE, verifyFolder } from '../bundle/verify-export.ts';
 import { type ExportFormat, FORMATS, writeExport } from '../bundle/write-export.ts';
-import { accepted, localAuditKey, localGateway, localLogKey } from '../local-installation.ts';
+import { accepted, localAuditKeys, localGateway, localLogKey } from '../local-installation.ts';
 import { EXIT, plainText, print, RefusedError } from '../output.ts';
 import { addAuditCustodyCommands } from './audit-custody.ts';
 import { checkOnline, readDatabaseCheck } from './audit-online.ts';
@@ -104,13 +104,13 @@ function verifyLog(folder: string, flags: VerifyFlags, log: LogKey): Checked {
   return { problems, more: moreProblems, lines, value, copy: { size: entries, root } };
 }
 
-function verifyCall(file: string, log: LogKey, auditKey: string | undefined): Checked {
+function verifyCall(file: string, log: LogKey, auditKeys: AuditKeys | undefined): Checked {
   const evidence = readEvidence(file);
   if (!evidence) {
     const problem = { index: null, code: 'malformed_evidence', message: 'not evidence of a call' };
     return { problems: [problem], more: 0, lines: ['1 problem'], value: { problems: [problem] } };
   }
-  const { problems: found, entries, isClosed } = verifyEvidence(evidence, log, auditKey);
+  const { problems: found, entries, isClosed } = verifyEvidence(evidence, log, auditKeys);
   const stray = strayFiles(file, evidence).map((name) => ({
     index: null,
     code: 'stray_file',
@@ -127,7 +127,7 @@ function verifyCall(file: string, log: LogKey, auditKey: string | undefined): Ch
 async function verify(place: string, flags: VerifyFlags, command: Command): Promise<void> {
   const log = trustedLog(command, flags);
   const file = evidenceFileOf(place);
-  const checked = file ? verifyCall(file, log, localAuditKey(command, flags.key)) : verifyLog(place, flags, log);
+  const checked = file ? verifyCall(file, log, localAuditKeys(command, flags.key)) : verifyLog(place, flags, log);
   const online = flags.online && checked.copy ? await checkOnline(command, checked.copy, log) : [];
   const problems = [...checked.problems, ...online];
   const lines = [

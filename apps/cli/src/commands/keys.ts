@@ -1,9 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { createIdentity, type RosterMember } from '@countersign/protocol';
+import {
+  createIdentity,
+  ERROR_CODES,
+  MAX_OVERLAP_MINUTES,
+  type RosterDraft,
+  type RosterMember,
+} from '@countersign/protocol';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { membersSchema } from '../embedded/broker-users.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
+import type { GatewayClient } from '../gateway-client.ts';
+import { approverLists, revokeApprover, rotateApprover } from '../keys/approver-change.ts';
 import {
   changeRoster,
   hostsBehind,
@@ -17,42 +25,62 @@ import {
 } from '../keys/roster-change.ts';
 import { identityFileOf, type MemberRole, rotateControlKey, rotateMemberKeys } from '../keys/rotate-keys.ts';
 import { accepted, localGateway } from '../local-installation.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { EXIT, plainText, print, RefusedError } from '../output.ts';
 
-type RotateOptions = SignOptions & { identity?: string; gateway?: string; overlap: string };
+type RotateOptions = SignOptions & {
+  identity?: string;
+  gateway?: string;
+  overlap: string;
+  credential?: string;
+  wait: string;
+};
 type RevokeOptions = SignOptions & { last?: true };
+
+/** A command waits for a person this long at most, in minutes. */
+const MAX_WAIT_MINUTES = 60;
 
 /** One key as the list shows it. */
 type KeyLine = { readonly role: string; readonly id: string; readonly key: string; readonly state: string };
-
-const approversSchema = z.object({
-  published: z
-    .looseObject({ approvers: z.array(z.looseObject({ person: z.string(), credentialId: z.string() })) })
-    .optional(),
-});
 
 const usage = (message: string) => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 const untilText = (untilMs: number, nowMs: number): string =>
   nowMs < untilMs ? `until ${new Date(untilMs).toISOString()}` : 'retired';
 
-const controlLine = ({ role, id, signKey, untilMs, revoked }: RosterMember, nowMs: number): KeyLine => ({
-  role,
-  id,
-  key: signKey,
-  state: revoked ? 'revoked' : untilMs === undefined ? 'active' : untilText(untilMs, nowMs),
+/** State of a key that has an end, in a draft an overlap that begins with the signing, or neither. */
+function stateOf(
+  { untilMs, overlapMinutes }: { untilMs?: number | undefined; overlapMinutes?: number | undefined },
+  nowMs: number,
+) {
+  if (untilMs !== undefined) return untilText(untilMs, nowMs);
+  return overlapMinutes === undefined ? 'active' : `replaced, for ${overlapMinutes} minutes from the signing`;
+}
+
+const controlLine = (member: RosterDraft['members'][number], nowMs: number): KeyLine => ({
+  ...{ role: member.role, id: member.id, key: member.signKey },
+  state: member.revoked ? 'revoked' : stateOf(member, nowMs),
 });
 
 function memberLines(
   { role, id, ...keys }: z.infer<typeof membersSchema>['members'][number],
   nowMs: number,
 ): KeyLine[] {
-  const stateOf = (key: string, otherwise: string) => (keys.revoked.includes(key) ? 'revoked' : otherwise);
+  const orRevoked = (key: string, otherwise: string) => (keys.revoked.includes(key) ? 'revoked' : otherwise);
   const named = [
-    { key: keys.sign_key, state: stateOf(keys.sign_key, 'active') },
-    ...keys.previous.map(({ sign_key: key, until_ms }) => ({ key, state: stateOf(key, untilText(until_ms, nowMs)) })),
+    { key: keys.sign_key, state: orRevoked(keys.sign_key, 'active') },
+    ...keys.previous.map(({ sign_key: key, until_ms }) => ({ key, state: orRevoked(key, untilText(until_ms, nowMs)) })),
   ];
   const gone = keys.revoked.filter((key) => !named.some((line) => line.key === key));
   return [...named, ...gone.map((key) => ({ key, state: 'revoked' }))].map((line) => ({ role, id, ...line }));
+}
+
+/** Approvers of the list in force; nobody where passkeys are not configured. */
+async function listedApprovers(gateway: GatewayClient) {
+  try {
+    return (await approverLists(gateway)).published?.approvers ?? [];
+  } catch (error) {
+    if (error instanceof RefusedError && error.code === ERROR_CODES.passkeyRefused) return [];
+    throw error;
+  }
 }
 
 async function list(_options: object, command: Command): Promise<void> {
@@ -60,12 +88,14 @@ async function list(_options: object, command: Command): Promise<void> {
   const nowMs = Date.now();
   const { version, members } = await rosterInForce(gateway);
   const enrolled = accepted(await gateway.request('GET', '/v1/members', membersSchema));
-  const approvers = await gateway.request('GET', '/v1/approver-list', approversSchema);
-  const listed = approvers.ok ? (approvers.value.published?.approvers ?? []) : [];
+  const listed = await listedApprovers(gateway);
   const keys: KeyLine[] = [
     ...members.map((member) => controlLine(member, nowMs)),
     ...enrolled.members.flatMap((member) => memberLines(member, nowMs)),
-    ...listed.map(({ person, credentialId }) => ({ role: 'approver', id: person, key: credentialId, state: 'active' })),
+    ...listed.map((line) => ({
+      ...{ role: 'approver', id: line.person, key: line.credentialId },
+      state: stateOf(line, nowMs),
+    })),
   ];
   const lines = keys.map(({ role, id, key, state }) => [role, id, key, state].join('  '));
   print(command, { rosterVersion: version, keys }, [`roster version ${version}`, ...lines].join('\n'));
@@ -90,10 +120,28 @@ async function create(role: RosterRole, id: string, options: SignOptions & { out
   );
 }
 
+function minutesOf(text: string, option: string, min: number, max: number): number {
+  const minutes = Number(text);
+  if (Number.isInteger(minutes) && minutes >= min && minutes <= max) return minutes;
+  throw usage(`\`${option}\` is a whole number of minutes from ${min} to ${max}`);
+}
+
+async function rotatePasskey(person: string, options: RotateOptions, command: Command): Promise<void> {
+  const overlapMinutes = minutesOf(options.overlap, '--overlap', 1, MAX_OVERLAP_MINUTES);
+  const waitMinutes = minutesOf(options.wait, '--wait', 0, MAX_WAIT_MINUTES);
+  const rotation = { person, overlapMinutes, waitMinutes, credential: options.credential };
+  const { passkey, version } = await rotateApprover(rotation, options, command);
+  const { credential_id: key, label, added_ms } = passkey;
+  const what = `approver ${person}: ${key} (${plainText(label)}, added ${new Date(added_ms).toISOString()})`;
+  const text =
+    version === undefined
+      ? `${what} takes over once ${options.draft} is signed and published with \`countersign approvers\``
+      : `${what} decides by list version ${version}; the passkeys before count for ${overlapMinutes} minutes more`;
+  print(command, { role: 'approver', id: person, key, adopted: version !== undefined, version: version ?? null }, text);
+}
+
 async function rotate(role: RosterRole | MemberRole, id: string, options: RotateOptions, command: Command) {
-  const overlapMinutes = Number(options.overlap);
-  if (!Number.isInteger(overlapMinutes) || overlapMinutes < 1 || overlapMinutes > 10_080)
-    throw usage('`--overlap` is a whole number of minutes from 1 to 10080');
+  const overlapMinutes = minutesOf(options.overlap, '--overlap', 1, MAX_OVERLAP_MINUTES);
   const file = identityFileOf(role, id, options.identity, command);
   const done =
     role === 'host' || role === 'agent'
@@ -111,12 +159,15 @@ async function revokeMember(role: MemberRole, id: string, key: string, command: 
   print(command, { role, id, key, revoked: true }, `${role} ${id}: ${key} is revoked`);
 }
 
-async function revokeApprover(credential: string, command: Command): Promise<void> {
-  const route = `/v1/passkeys/${encodeURIComponent(credential)}`;
-  accepted(await localGateway(command, 'local-admin').request('DELETE', route, z.unknown()));
-  const text =
-    'the gateway takes it no more; sign and publish the next list, which hosts keep to: `countersign approvers draft`';
-  print(command, { role: 'approver', key: credential, revoked: true }, text);
+async function revokePasskey(credential: string, options: SignOptions, command: Command): Promise<void> {
+  const { version, listed } = await revokeApprover(credential, options, command);
+  const hosts = !listed
+    ? 'no list in force names it'
+    : version === undefined
+      ? 'hosts keep to the list: sign and publish the next one with `countersign approvers`'
+      : `list version ${version}, which hosts keep to, is without it`;
+  const value = { role: 'approver', key: credential, revoked: true, version: version ?? null };
+  print(command, value, `no gateway takes it any more; ${hosts}`);
 }
 
 async function revokeControl(key: string, options: RevokeOptions, command: Command): Promise<void> {
@@ -131,7 +182,12 @@ const rootOption = () => new Option('--root <file>', "the root's identity file (
 const draftOption = () =>
   new Option(
     '--draft <file>',
-    'only write the next roster there; then `keys sign` where the root key is, and `keys publish`',
+    'only write the next roster there (of approvers: list); then `keys sign` (`approvers sign`) where the root key is, and `keys publish` (`approvers publish`)',
+  );
+const approversDraftOption = () =>
+  new Option(
+    '--draft <file>',
+    'only write the next list there; then `approvers sign` where the root key is, and `approvers publish`',
   );
 
 function addChanges(keys: Command): void {
@@ -150,17 +206,22 @@ function addChanges(keys: Command): void {
   keys
     .command('rotate <role> <id>')
     .description(
-      'new keys for a running `gateway`, `audit`, `host` or `agent`, where its identity file is; the ones before count until the end of the overlap',
+      'new keys for a running `gateway`, `audit`, `host` or `agent`, where its identity file is, or the newly added passkey of an `approver`; the ones before count until the end of the overlap',
     )
     .option('--identity <file>', "its identity file (default: this installation's)")
     .option('--overlap <minutes>', 'how long the keys before still count', '60')
     .option('--gateway <address>', 'http(s) address of the gateway, for a host or agent elsewhere')
+    .option('--credential <id>', 'approver: the passkey that takes over, where several were added')
+    .option('--wait <minutes>', 'approver: how long to wait for the passkey to be added at the desk', '0')
     .addOption(rootOption())
     .addOption(draftOption())
     .action((role: string, id: string, options: RotateOptions, command: Command) => {
       if (role === 'gateway' || role === 'audit' || role === 'host' || role === 'agent')
         return rotate(role, id, options, command);
-      throw usage('`role` is gateway, audit, host or agent; an approver enrols another passkey at the desk');
+      if (role === 'approver') return rotatePasskey(id, options, command);
+      throw usage(
+        '`role` is gateway, audit, host, agent or approver; keys of the log and the control plane stay for its life',
+      );
     });
   const revoke = keys.command('revoke').description('end a key for good, at every gateway and host');
   revoke
@@ -177,8 +238,10 @@ function addChanges(keys: Command): void {
       .action((id: string, key: string, _options: object, command: Command) => revokeMember(role, id, key, command));
   revoke
     .command('approver <credential>')
-    .description('a passkey, by its credential id')
-    .action((credential: string, _options: object, command: Command) => revokeApprover(credential, command));
+    .description('a passkey, by its credential id; also taken off the list of approvers')
+    .addOption(rootOption())
+    .addOption(approversDraftOption())
+    .action(revokePasskey);
 }
 
 /** `countersign keys create | rotate | revoke | list | sign | publish`. */
@@ -188,7 +251,9 @@ export function addKeysCommand(program: Command): void {
   addChanges(keys);
   keys
     .command('sign <draft>')
-    .description('sign a roster with the organisation root key; needs no network, so do it where the key is')
+    .description(
+      'sign a roster with the organisation root key; needs no network, so do it where the key is; overlaps begin then',
+    )
     .requiredOption('--root <file>', "the root's identity file")
     .requiredOption('--out <file>', 'where to write the signed roster')
     .action(async (file: string, { root, out }: { root: string; out: string }, command: Command) => {

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
   CallCancel,
@@ -6,7 +6,9 @@ import {
   EnvelopeKind,
   type IdentityFile,
   openIdentity,
+  rosterDraftSchema,
   signEnvelope,
+  signRoster,
   signRotation,
   subjects,
   WorkOrder,
@@ -36,6 +38,7 @@ const before = new Map<string, IdentityFile>();
 
 const identityOf = (name: string): IdentityFile =>
   JSON.parse(readFileSync(path.join(fleet.installation.data.keys, `${name}.json`), 'utf8')) as IdentityFile;
+const inRoot = (name: string) => path.join(fleet.root, name);
 const runnerLog = () => readFileSync(path.join(fleet.installation.data.private, 'logs/runner.log'), 'utf8');
 const gatewayLogs = () =>
   ['gateway', 'gateway-2']
@@ -65,6 +68,9 @@ afterAll(async () => {
 
 test('gateway, audit, host and agent rotate their keys while calls run: every call ends well and one that waited is approved', async () => {
   const session = await newSession(fleet);
+  const proven = await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session });
+  expect((await endOf(proven)).state).toBe('done');
+  await commandOf(fleet, 'audit', 'prove', proven.callId, '--out', inRoot('evidence'));
   const waiting = await callUntil(fleet, { tool: 'write', args: { path: 'a.txt', content: 'a' }, session }, [
     'pending',
   ]);
@@ -112,6 +118,8 @@ test('the log verifies over the rotations and says who rotated what', async () =
   expect(acts.some((text) => text.includes('key.rotated') && text.includes('host:local') && text.includes(host))).toBe(
     true,
   );
+  // Its receipt is signed with the key of the audit service before the rotation.
+  expect(await commandOf(fleet, 'audit', 'verify', inRoot('evidence'))).toMatchObject({ isClosed: true, problems: [] });
 }, 60_000);
 
 test('a revoked gateway key is refused by the broker and by the host; the gateway goes on with its new key', async () => {
@@ -149,6 +157,9 @@ test('the last key of a role is not revoked by accident', async () => {
   const key = identityOf('audit').publicKey;
   await commandOf(fleet, 'keys', 'revoke', 'control', before.get('audit')?.publicKey ?? '');
   await expect(commandOf(fleet, 'keys', 'revoke', 'control', key)).rejects.toThrow(/last/);
+  await expect(commandOf(fleet, 'audit', 'verify', inRoot('evidence'))).rejects.toMatchObject({
+    stdout: expect.stringContaining('was revoked; ask for the evidence again'),
+  });
 }, 60_000);
 
 test("a revoked key of an agent and of a host speak for nobody at either gateway; the members' new keys do", async () => {
@@ -198,7 +209,6 @@ test('a stranger cannot rotate the keys of a member, nor can its revoked key', a
   }
 });
 
-const inRoot = (name: string) => path.join(fleet.root, name);
 const keyFile = (name: string) => path.join(fleet.installation.data.keys, `${name}.json`);
 const listed = async () => keysSchema.parse(await commandOf(fleet, 'keys', 'list'));
 const runsACall = async () => {
@@ -216,6 +226,15 @@ test('with the root key elsewhere, a draft changes nothing until it is signed an
     commandOf(fleet, 'keys', 'sign', inRoot('draft.json'), '--root', keyFile(root), '--out', inRoot(`by-${root}`));
   await sign('gateway');
   await expect(commandOf(fleet, 'keys', 'publish', inRoot('by-gateway'))).rejects.toThrow(/keys_refused/);
+  const lain = signRoster(
+    await openIdentity(identityOf('root')),
+    rosterDraftSchema.parse(JSON.parse(readFileSync(inRoot('draft.json'), 'utf8'))),
+    Date.now() - 86_400_000,
+  );
+  writeFileSync(inRoot('by-root-yesterday'), lain);
+  await expect(commandOf(fleet, 'keys', 'publish', inRoot('by-root-yesterday'))).rejects.toThrow(
+    /sign the draft again/,
+  );
   await sign('root');
   expect(await commandOf(fleet, 'keys', 'publish', inRoot('by-root'))).toEqual({
     version: rosterVersion + 1,
@@ -228,10 +247,16 @@ test('with the root key elsewhere, a draft changes nothing until it is signed an
 }, 120_000);
 
 test('keys of a new service are made once, for gateway and audit only, and are in the roster', async () => {
-  const create = ['keys', 'create', 'gateway', 'gateway-3', '--out', inRoot('gateway-3.json')];
-  const { key } = z.object({ key: z.string() }).parse(await commandOf(fleet, ...create));
-  expect([await stateOf(key), statSync(inRoot('gateway-3.json')).mode & 0o777]).toEqual(['active', 0o600]);
-  await expect(commandOf(fleet, ...create)).rejects.toThrow(/exists; name another file/);
+  for (const [role, id] of [
+    ['gateway', 'gateway-3'],
+    ['audit', 'audit-2'],
+  ] as const) {
+    const create = ['keys', 'create', role, id, '--out', inRoot(`${id}.json`)];
+    const { key } = z.object({ key: z.string() }).parse(await commandOf(fleet, ...create));
+    expect([await stateOf(key), statSync(inRoot(`${id}.json`)).mode & 0o777]).toEqual(['active', 0o600]);
+    await expect(commandOf(fleet, ...create)).rejects.toThrow(/exists; name another file/);
+  }
+  expect(await runsACall()).toBe(true);
   await expect(commandOf(fleet, 'keys', 'create', 'host', 'x', '--out', inRoot('x.json'))).rejects.toThrow(/made here/);
   expect(existsSync(inRoot('x.json'))).toBe(false);
 }, 60_000);

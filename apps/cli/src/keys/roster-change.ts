@@ -2,11 +2,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type Identity,
   type IdentityFile,
   liveKeys,
   openIdentity,
   type Roster,
+  type RosterDraft,
   type RosterMember,
+  rosterDraftSchema,
   rosterSchema,
   signRoster,
 } from '@countersign/protocol';
@@ -36,17 +39,19 @@ export async function rosterInForce(gateway: GatewayClient): Promise<Roster> {
 }
 
 /** A draft, as `keys sign` reads it. */
-export function readRosterDraft(file: string): Roster {
-  const parsed = rosterSchema.safeParse(JSON.parse(readFileSync(file, 'utf8')));
+export function readRosterDraft(file: string): RosterDraft {
+  const parsed = rosterDraftSchema.safeParse(JSON.parse(readFileSync(file, 'utf8')));
   if (parsed.success) return parsed.data;
   throw usage(`\`${file}\` is no roster`);
 }
 
-/** Signs with the root key in `rootFile`. Needs no network. */
-export async function signWithRoot(roster: Roster, rootFile: string): Promise<Uint8Array> {
-  const root = await openIdentity(JSON.parse(readFileSync(rootFile, 'utf8')) as IdentityFile);
-  return signRoster(root, roster);
-}
+/** Opens the root key in `rootFile`. */
+export const openRoot = async (rootFile: string): Promise<Identity> =>
+  openIdentity(JSON.parse(readFileSync(rootFile, 'utf8')) as IdentityFile);
+
+/** Signs with the root key in `rootFile`; overlaps begin now. Needs no network. */
+export const signWithRoot = async (draft: RosterDraft, rootFile: string): Promise<Uint8Array> =>
+  signRoster(await openRoot(rootFile), draft);
 
 /** Puts a signed roster in force, here and at every member. */
 export async function publishRoster(gateway: GatewayClient, signed: Uint8Array, command: Command): Promise<number> {
@@ -78,25 +83,36 @@ export async function hostsBehind(gateway: GatewayClient, version: number): Prom
   }
 }
 
+const rootPath = (root: string | undefined, command: Command): string =>
+  root ?? path.join(dataRoot(command), 'private/keys/root.json');
+
+/** True where the named root key, or this installation's, is a file here. */
+export const isRootHere = (root: string | undefined, command: Command): boolean => existsSync(rootPath(root, command));
+
+/** The root's identity file: the named one, or this installation's. Refused when it is elsewhere. */
+export function rootFileOf(root: string | undefined, command: Command): string {
+  const file = rootPath(root, command);
+  if (existsSync(file)) return file;
+  throw usage('the root key is not here; name it with `--root`, or write a `--draft` and sign it where the key is');
+}
+
 /**
  * Signs and publishes the next roster, or writes its draft. Undefined when only a draft was written; else its version and the
  * hosts that do not keep to it yet.
  */
 export async function changeRoster(
-  members: readonly RosterMember[],
+  members: RosterDraft['members'],
   { root, draft }: SignOptions,
   command: Command,
 ): Promise<{ version: number; behind: string[] } | undefined> {
   const gateway = localGateway(command, 'local-admin');
   const { version } = await rosterInForce(gateway);
-  const next: Roster = { version: version + 1, members: [...members] };
+  const next: RosterDraft = { version: version + 1, members };
   if (draft !== undefined) {
     writePrivateJson(draft, next);
     return undefined;
   }
-  const rootFile = root ?? path.join(dataRoot(command), 'private/keys/root.json');
-  if (!existsSync(rootFile))
-    throw usage('the root key is not here; name it with `--root`, or write a `--draft` and sign it where the key is');
+  const rootFile = rootFileOf(root, command);
   const published = await publishRoster(gateway, await signWithRoot(next, rootFile), command);
   return { version: published, behind: await hostsBehind(gateway, published) };
 }

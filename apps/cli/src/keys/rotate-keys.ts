@@ -17,7 +17,6 @@ import { accepted, dataRoot, localGateway } from '../local-installation.ts';
 import { EXIT, RefusedError } from '../output.ts';
 import { changeRoster, keepRosterInForce, type RosterRole, rosterInForce, type SignOptions } from './roster-change.ts';
 
-const MINUTE_MS = 60_000;
 /** Private keys of earlier rotations that still open what was sealed to them. */
 const MAX_EARLIER = 8;
 
@@ -89,9 +88,8 @@ export async function rotateControlKey(
     return { key: next.publicKey, adopted: true, behind: [] };
   }
   const added: RosterMember = { role, id, signKey: next.publicKey, sealKey: next.sealPublicKey };
-  const untilMs = Date.now() + overlapMinutes * MINUTE_MS;
   const members = roster.members.map((member) =>
-    member.signKey === present.publicKey && !member.revoked ? { ...member, untilMs } : member,
+    member.signKey === present.publicKey && !member.revoked ? { ...member, overlapMinutes } : member,
   );
   const changed = await changeRoster([added, ...members], options, command);
   if (!changed) return { key: next.publicKey, adopted: false, behind: [] };

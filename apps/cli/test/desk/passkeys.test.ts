@@ -19,11 +19,29 @@ const POLICY = {
 };
 
 /** One person at the desk with a virtual authenticator of his own. */
-type Person = { readonly page: Page; readonly devtools: CDPSession; readonly problems: string[]; asserted: number };
+type Person = {
+  readonly page: Page;
+  readonly devtools: CDPSession;
+  readonly problems: string[];
+  authenticatorId: string;
+  asserted: number;
+};
 
 let stage: DeskStage;
 let ann: Person;
 let bob: Person;
+
+async function addAuthenticator(devtools: CDPSession, transport: 'internal' | 'usb'): Promise<string> {
+  const options = {
+    ...{ protocol: 'ctap2' as const, transport, hasResidentKey: true },
+    ...{ hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true },
+  };
+  return (await devtools.send('WebAuthn.addVirtualAuthenticator', { options })).authenticatorId;
+}
+
+/** Says whether the person touches an authenticator when it asks. */
+const touches = ({ devtools }: Person, authenticatorId: string, enabled: boolean) =>
+  devtools.send('WebAuthn.setAutomaticPresenceSimulation', { authenticatorId, enabled });
 
 async function personAtDesk(subject: string): Promise<Person> {
   const admin = stage.installation.client('local-admin');
@@ -36,10 +54,8 @@ async function personAtDesk(subject: string): Promise<Person> {
   page.setDefaultTimeout(LIMIT_MS);
   const devtools = await context.newCDPSession(page);
   await devtools.send('WebAuthn.enable');
-  const kind = { protocol: 'ctap2', transport: 'internal', hasResidentKey: true } as const;
-  const user = { hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true };
-  await devtools.send('WebAuthn.addVirtualAuthenticator', { options: { ...kind, ...user } });
-  const person: Person = { page, devtools, problems: [], asserted: 0 };
+  const authenticatorId = await addAuthenticator(devtools, 'internal');
+  const person: Person = { page, devtools, problems: [], authenticatorId, asserted: 0 };
   devtools.on('WebAuthn.credentialAsserted', () => {
     person.asserted += 1;
   });
@@ -194,6 +210,40 @@ test('an answer whose view or obligations are not the ones that were signed appr
   expect(await endOf(call)).toMatchObject({ state: 'done' });
 }, 90_000);
 
+const keysSchema = z.object({
+  keys: z.array(z.object({ role: z.string(), id: z.string(), key: z.string(), state: z.string() })),
+});
+const listedKeys = async () =>
+  keysSchema
+    .parse(JSON.parse(await countersign('--json', 'keys', 'list')))
+    .keys.filter(({ role }) => role === 'approver');
+
+test('one command lets a newly added passkey take over: it decides at once, the one before until the end of the overlap, and nobody else is listed', async () => {
+  await expect(countersign('keys', 'rotate', 'approver', 'ann')).rejects.toThrow(/has added no passkey/);
+  const rotating = countersign('--json', 'keys', 'rotate', 'approver', 'ann', '--overlap', '30', '--wait', '2');
+  const first = ann.authenticatorId;
+  const second = await addAuthenticator(ann.devtools, 'usb');
+  await touches(ann, first, false);
+  await enrol(ann, 'phone');
+  expect(JSON.parse(await rotating)).toMatchObject({ id: 'ann', adopted: true, version: 2 });
+  const listed = await listedKeys();
+  expect(listed.map(({ id }) => id)).toEqual(['ann', 'ann']);
+  expect(listed.map(({ state }) => state)).toEqual([expect.stringMatching(/^until /), 'active']);
+  await ann.page.reload();
+  await ann.page.getByText('decides until').waitFor();
+  for (const [touched, other] of [
+    [second, first],
+    [first, second],
+  ] as const) {
+    await touches(ann, other, false);
+    await touches(ann, touched, true);
+    const call = await write(`by-${touched}.txt`);
+    await openCall(ann, call);
+    await approve(ann);
+    expect(await endOf(call)).toMatchObject({ state: 'done', decidedBy: 'human' });
+  }
+}, 120_000);
+
 test("a passkey that an admin revokes on the command line leaves its person's page and the next list", async () => {
   const schema = z.object({
     draft: z.object({ approvers: z.array(z.object({ person: z.string(), credentialId: z.string() })) }),
@@ -206,7 +256,7 @@ test("a passkey that an admin revokes on the command line leaves its person's pa
   const [credential, ...others] = await ofBob();
   expect([credential === undefined, others]).toEqual([false, []]);
   expect(await countersign('keys', 'revoke', 'approver', '--', credential ?? '')).toContain(
-    'sign and publish the next list',
+    'no list in force names it',
   );
   expect(await ofBob()).toEqual([]);
   await bob.page.goto(at('/you'));
@@ -216,8 +266,12 @@ test("a passkey that an admin revokes on the command line leaves its person's pa
 test('a removed passkey approves nothing at once, and the host follows the next signed list', async () => {
   await ann.page.goto(at('/you'));
   await ann.page.getByRole('button', { name: 'Remove laptop' }).click();
+  await ann.page.getByRole('button', { name: 'Remove laptop' }).waitFor({ state: 'detached' });
+  const phone = (await listedKeys()).find(({ state }) => state === 'active')?.key ?? '';
+  expect(await countersign('keys', 'revoke', 'approver', '--', phone)).toContain('list version 3');
+  expect(await listedKeys()).toEqual([]);
+  await ann.page.reload();
   await ann.page.getByText('No passkey yet').waitFor();
-  await publishList();
   const call = await write('removed.txt');
   await openCall(ann, call);
   await approve(ann);

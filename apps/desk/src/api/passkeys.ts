@@ -7,8 +7,12 @@ const passkeySchema = z.object({
   label: z.string(),
   added_ms: z.number(),
   listed: z.boolean(),
+  until_ms: z.optional(z.number()),
 });
-/** A passkey of a person. `listed`: the organisation root has signed a list with it, so that it decides. */
+/**
+ * A passkey of a person. `listed`: the organisation root has signed a list with it, so that it decides; `until_ms`: another one
+ * takes its place then.
+ */
 export type Passkey = z.infer<typeof passkeySchema>;
 
 /** The signed-in person's passkeys; those of everybody for admins and auditors. */

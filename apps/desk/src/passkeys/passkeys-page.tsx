@@ -35,19 +35,21 @@ function Person() {
 function Line({ passkey, onRemove, busy }: { passkey: Passkey; onRemove: () => void; busy: boolean }) {
   const { t, i18n } = useTranslation();
   const me = useMe();
-  const added = new Intl.DateTimeFormat(i18n.language, { dateStyle: 'medium', timeStyle: 'short' });
+  const times = new Intl.DateTimeFormat(i18n.language, { dateStyle: 'medium', timeStyle: 'short' });
   return (
     <li className="card row spread" data-passkey={passkey.credential_id}>
       <span>
         <bdi>{plainVisible(passkey.label)}</bdi>{' '}
         <span className="small dim">
           {passkey.person === me.name ? '' : `${plainVisible(passkey.person)} · `}
-          {t('passkey.added', { time: added.format(passkey.added_ms) })}
+          {t('passkey.added', { time: times.format(passkey.added_ms) })}
         </span>
       </span>
       <span className="row">
         <span className={passkey.listed ? 'tag good' : 'tag'}>
-          {t(passkey.listed ? 'passkey.listed' : 'passkey.unlisted')}
+          {passkey.listed && passkey.until_ms !== undefined
+            ? t('passkey.until', { time: times.format(passkey.until_ms) })
+            : t(passkey.listed ? 'passkey.listed' : 'passkey.unlisted')}
         </span>
         <Button size="compact-xs" variant="subtle" color="red" disabled={busy} onClick={onRemove}>
           {t('passkey.remove', { label: plainVisible(passkey.label) })}

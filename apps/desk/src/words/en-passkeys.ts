@@ -11,6 +11,7 @@ export const enPasskeys = {
   'passkey.noneYet': 'No passkey yet',
   'passkey.added': 'added {{time}}',
   'passkey.listed': 'decides',
+  'passkey.until': 'decides until {{time}}',
   'passkey.unlisted': 'waits for the signed list',
   'passkey.remove': 'Remove {{label}}',
   'passkey.label': 'Name of the new passkey',

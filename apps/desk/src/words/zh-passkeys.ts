@@ -11,6 +11,7 @@ export const zhPasskeys: { readonly [K in keyof typeof enPasskeys]: string } = {
   'passkey.noneYet': '还没有通行密钥',
   'passkey.added': '添加于 {{time}}',
   'passkey.listed': '有效',
+  'passkey.until': '有效至 {{time}}',
   'passkey.unlisted': '等待签署名单',
   'passkey.remove': '移除 {{label}}',
   'passkey.label': '新通行密钥的名称',

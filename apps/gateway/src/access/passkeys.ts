@@ -3,6 +3,7 @@ import { err, ok, type Result } from '@countersign/kernel';
 import {
   type ApproverList,
   ERROR_CODES,
+  endsProblem,
   type Identity,
   openApproverList,
   passkeyJwkSchema,
@@ -42,6 +43,8 @@ const passkeySchema = z.object({
   label: z.string(),
   added_ms: z.number(),
   removed_ms: z.number().nullable(),
+  /** End of the overlap after a rotation, as a signed list said it. */
+  until_ms: z.number().optional(),
 });
 export type Passkey = z.infer<typeof passkeySchema>;
 
@@ -82,15 +85,20 @@ export class Passkeys {
     return new Uint8Array(createHmac('sha256', this.#secret).update(about).digest());
   }
 
-  /** Passkeys that were not removed. */
+  /** Passkeys that were neither removed nor replaced by others whose overlap has ended. */
   async list(person?: string): Promise<Passkey[]> {
     const all = [...(await this.#known.all()).values()].map(({ value }) => value);
-    return all.filter((key) => key.removed_ms === null && (person === undefined || key.person === person));
+    return all.filter((key) => !this.#hasEnded(key) && (person === undefined || key.person === person));
   }
 
-  /** True for a passkey that was removed, whether or not a signed list still names it. */
-  async isRemoved(credentialId: string): Promise<boolean> {
-    return ((await this.#known.find(keyOf(credentialId)))?.value.removed_ms ?? null) !== null;
+  /** True for a passkey that was removed or replaced, whether or not a signed list still names it. */
+  async isEnded(credentialId: string): Promise<boolean> {
+    const known = await this.#known.find(keyOf(credentialId));
+    return known !== undefined && this.#hasEnded(known.value);
+  }
+
+  #hasEnded({ removed_ms, until_ms }: Passkey): boolean {
+    return removed_ms !== null || (until_ms !== undefined && this.#now() >= until_ms);
   }
 
   /** What a browser needs to make a passkey for a person; undefined when passkeys are not configured. */
@@ -173,15 +181,17 @@ export class Passkeys {
   async draft(): Promise<ApproverList | undefined> {
     if (!this.settings) return undefined;
     const version = ((await this.published())?.list.version ?? 0) + 1;
-    const approvers = (await this.list()).map(({ person, credential_id, key }) => ({
-      person,
-      credentialId: credential_id,
-      key,
+    const approvers = (await this.list()).map(({ person, credential_id, key, until_ms }) => ({
+      ...{ person, credentialId: credential_id, key },
+      ...(until_ms === undefined ? {} : { untilMs: until_ms }),
     }));
     return { version, ...this.settings, approvers };
   }
 
-  /** Puts a signed list in force. Refused unless the root signed it and its version is higher. */
+  /**
+   * Puts a signed list in force. Refused unless the root signed it, its version is higher, and the overlaps that it gives have
+   * begun and not ended. A passkey that it gives an end never gets another one.
+   */
   async publish(signed: Uint8Array, by: string): Promise<Result<ApproverList, AccessRefusal>> {
     const opened = openApproverList(signed, this.#rootKey);
     if (!opened.ok) return refuse(`the list is refused: ${opened.error.message}`);
@@ -189,16 +199,35 @@ export class Passkeys {
     const known = await this.#lists.find(CURRENT);
     const { version, approvers } = opened.value;
     if (version <= (known?.value.version ?? 0)) return refuse('a list never goes back; sign a higher version');
+    const before = (await this.published())?.list.approvers ?? [];
+    const ends = new Map(before.map(({ credentialId, untilMs }) => [credentialId, untilMs]));
+    const lines = approvers.map(({ credentialId, untilMs }) => ({ key: credentialId, untilMs }));
+    const problem = endsProblem(ends, lines, this.#now());
+    if (problem !== undefined) return refuse(problem);
     const value = { version, signed: Buffer.from(signed).toString('base64') };
-    const digest = createHash('sha256').update(signed).digest('hex');
-    await recordAct(
-      this.#audit,
-      { what: 'approver_list.published', by, detail: { version, approvers: approvers.length, sha256: digest } },
-      this.#now(),
-      [{ kind: LIST, key: CURRENT, expectedVersion: known?.version ?? 0n, value }],
-    );
+    const replaced = await this.#replaced(approvers);
+    const sha256 = createHash('sha256').update(signed).digest('hex');
+    const detail = { version, approvers: approvers.length, sha256, replaced: replaced.map(({ line }) => line) };
+    await recordAct(this.#audit, { what: 'approver_list.published', by, detail }, this.#now(), [
+      { kind: LIST, key: CURRENT, expectedVersion: known?.version ?? 0n, value },
+      ...replaced.map(({ change }) => change),
+    ]);
     this.#lists.expire();
+    this.#known.expire();
     return ok(opened.value);
+  }
+
+  /** Passkeys to which a list gives an end that the record does not know yet. */
+  async #replaced(approvers: ApproverList['approvers']) {
+    this.#known.expire();
+    const known = await this.#known.all();
+    return approvers.flatMap(({ person, credentialId, untilMs }) => {
+      const found = known.get(keyOf(credentialId));
+      if (untilMs === undefined || !found || found.value.until_ms !== undefined) return [];
+      const value: Passkey = { ...found.value, until_ms: untilMs };
+      const change = { kind: PASSKEY, key: keyOf(credentialId), expectedVersion: found.version, value };
+      return [{ line: { person, credential: credentialId, until_ms: untilMs }, change }];
+    });
   }
 
   #registrationChallenge(person: string, roundsAgo: number): Uint8Array {

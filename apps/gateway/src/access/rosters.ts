@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '@countersign/kernel';
 import {
   ERROR_CODES,
+  endsProblem,
   type KnownRoster,
   openRoster,
   type Roster,
@@ -56,7 +57,8 @@ export class Rosters {
   async open(): Promise<void> {
     const recorded = await this.#recorded();
     if (recorded) this.known.take(new Uint8Array(Buffer.from(recorded.value.signed, 'base64')));
-    if (this.known.version > (recorded?.value.version ?? 0)) await this.publish(this.known.signed, 'configuration');
+    if (this.known.version > (recorded?.value.version ?? 0))
+      await this.#put(this.known.signed, 'configuration', () => undefined);
   }
 
   /** Follows what is published elsewhere. */
@@ -68,16 +70,37 @@ export class Rosters {
     });
   }
 
-  /** Puts a signed roster in force. Refused unless the root signed it and its version is higher than every one before. */
-  async publish(signed: Uint8Array, by: string): Promise<Result<Roster, AccessRefusal>> {
+  /**
+   * Puts a signed roster in force. Refused unless the root signed it, its version is higher than every one before, and the
+   * overlaps that it gives have begun and not ended.
+   */
+  publish(signed: Uint8Array, by: string): Promise<Result<Roster, AccessRefusal>> {
+    return this.#put(signed, by, (before, after) => {
+      const ends = new Map(before?.members.map(({ signKey, untilMs }) => [signKey, untilMs]));
+      const lines = after.members.map(({ signKey, untilMs, revoked }) => ({
+        key: signKey,
+        untilMs: revoked ? undefined : untilMs,
+      }));
+      return endsProblem(ends, lines, this.#now());
+    });
+  }
+
+  async #put(
+    signed: Uint8Array,
+    by: string,
+    problemOf: (before: Roster | undefined, after: Roster) => string | undefined,
+  ): Promise<Result<Roster, AccessRefusal>> {
     const refuse = (message: string) => err({ code: ERROR_CODES.keysRefused, message });
     const opened = openRoster(signed, this.#rootKey);
     if (!opened.ok) return refuse(`the roster is refused: ${opened.error.message}`);
     const recorded = await this.#recorded();
     const { version } = opened.value;
     if (version <= (recorded?.value.version ?? 0)) return refuse('a roster never goes back; sign a higher version');
-    const before = recorded && openRoster(new Uint8Array(Buffer.from(recorded.value.signed, 'base64')), this.#rootKey);
-    const keys = changesOf(before?.ok ? before.value : undefined, opened.value);
+    const kept = recorded && openRoster(new Uint8Array(Buffer.from(recorded.value.signed, 'base64')), this.#rootKey);
+    const before = kept?.ok ? kept.value : undefined;
+    const problem = problemOf(before, opened.value);
+    if (problem !== undefined) return refuse(problem);
+    const keys = changesOf(before, opened.value);
     const sha256 = createHash('sha256').update(signed).digest('hex');
     const value = { version, signed: Buffer.from(signed).toString('base64') };
     await recordAct(this.#audit, { what: 'roster.published', by, detail: { version, sha256, keys } }, this.#now(), [

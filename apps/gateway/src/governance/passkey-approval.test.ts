@@ -207,3 +207,25 @@ test('a list that the root did not sign, or that goes back, is not published', a
   const acts = (await plane.entries()).map(({ detail }) => detail as { what?: string; version?: number } | undefined);
   expect(acts.filter((act) => act?.what === 'approver_list.published').map((act) => act?.version)).toEqual([1, 2]);
 });
+
+test('a replaced passkey approves until the end of its overlap; a list whose overlap has ended already is not published', async () => {
+  const next = new SoftwarePasskey(RP, ORIGIN);
+  const replaced = (version: number, signedMs: number) => {
+    const line = { ...keys.ann.approver('ann'), overlapMinutes: 10 };
+    const draft = { ...listOf(version), approvers: [next.approver('ann'), line, keys.bob.approver('bob')] };
+    const signed = Buffer.from(signApproverList(plane.root, draft, signedMs)).toString('base64');
+    return plane.request('PUT', '/v1/approver-list', { as: 'boss', body: { signed } });
+  };
+  const stale = await replaced(3, Date.now() - 3_600_000);
+  expect([stale.status, await stale.text()]).toEqual([422, expect.stringMatching(/ended before this was published/)]);
+  expect((await replaced(3, Date.now())).status).toBe(200);
+  for (const key of [keys.ann, next]) {
+    const callId = await newCall();
+    expect((await decide(callId, 'ann', await sign(callId, 'ann', {}, key))).state).toBe('approved');
+  }
+  plane.aheadMs = 11 * 60_000;
+  const callId = await newCall();
+  expect((await decide(callId, 'ann', await sign(callId, 'ann'))).detail).toMatch(/was replaced by another one/);
+  expect((await decide(callId, 'ann', await sign(callId, 'ann', {}, next))).state).toBe('approved');
+  plane.aheadMs = 0;
+});

@@ -116,9 +116,9 @@ export class PasskeyApproval {
     if (!assertion) return refuse('this queue takes approvals with a passkey only; ask for a challenge');
     const published = await this.#passkeys.published();
     if (!published) return refuse('no list of approvers was signed and published');
-    const verified = verifyAssertion(assertion, published.list, isIncluded);
+    const verified = verifyAssertion(assertion, published.list, { isIncluded, nowMs: this.#now() });
     if (!verified.ok) return refuse(verified.error.message);
-    if (await this.#passkeys.isRemoved(Buffer.from(assertion.credentialId).toString('base64url')))
+    if (await this.#passkeys.isEnded(Buffer.from(assertion.credentialId).toString('base64url')))
       return refuse('this passkey was removed');
     const { not_before_ms: notBeforeMs } = verified.value;
     const ageMs = this.#now() - notBeforeMs;

@@ -1,4 +1,4 @@
-import { ERROR_CODES } from '@countersign/protocol';
+import { ERROR_CODES, overlapSchema } from '@countersign/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { MemberKeys } from '../access/member-keys.ts';
@@ -9,8 +9,6 @@ import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 
 const MINUTE_MS = 60_000;
-/** A replaced key counts for at most a week. */
-const MAX_OVERLAP_MINUTES = 10_080;
 
 const { role, id, sign_key, seal_key } = memberSchema.shape;
 const signature = z.base64().max(100);
@@ -23,7 +21,7 @@ const rotationSchema = z.strictObject({
   consent: signature,
   proof: signature,
   /** How long the replaced key still counts. */
-  overlapMinutes: z.int().min(1).max(MAX_OVERLAP_MINUTES).default(60),
+  overlapMinutes: overlapSchema.default(60),
 });
 
 async function rotate(

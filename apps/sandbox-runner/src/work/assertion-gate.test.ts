@@ -126,6 +126,15 @@ test('a pinned order starts with the passkey of one listed person', () => {
   expect(refusal([assertion()])).toBe(undefined);
 });
 
+test('a replaced passkey starts a pinned order until the end of its overlap, to the millisecond', () => {
+  const until = (untilMs: number) => ({
+    list: signApproverList(root, listOf(1, [{ ...ann.approver('ann'), untilMs }, bob.approver('bob')])),
+  });
+  expect(refusal([assertion()], until(NOW + 1))).toBe(undefined);
+  rmSync(listFile);
+  expect(refusal([assertion()], until(NOW))).toMatch(/was replaced by another one/);
+});
+
 test('one signature over several orders starts each of them, and none that was not among them', () => {
   const sha = (data: Uint8Array) => new Uint8Array(createHash('sha256').update(data).digest());
   const other = { ...base, orderId: 'ord_2', callDigest: new Uint8Array(32).fill(7) };

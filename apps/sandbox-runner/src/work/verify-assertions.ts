@@ -56,7 +56,7 @@ export function assertionRefusal(check: AssertionCheck): string | undefined {
   if (!list) return 'this host knows no signed list of approvers';
   const approvers = new Set<string>();
   for (const assertion of order.assertions) {
-    const verified = verifyAssertion(assertion, list, isIncluded);
+    const verified = verifyAssertion(assertion, list, { isIncluded, nowMs: check.nowMs });
     if (!verified.ok) return `a passkey approval is refused: ${verified.error.message}`;
     const wrong = mismatch(verified.value, check);
     if (wrong !== undefined) return `a passkey approval is refused: ${wrong}`;
