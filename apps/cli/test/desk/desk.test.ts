@@ -15,6 +15,13 @@ import { sessionFlows } from './session-flows.ts';
 const FIRST_LOAD_BYTES = 250 * 1024;
 /** Forty calls are judged and looked at by their host before they wait. */
 const MANY_MS = 45_000;
+/** What the page asks for by the clock, whatever is typed. */
+const BY_THE_CLOCK = new Set(['/v1/freeze', '/v1/calls']);
+/** Counts how often rows came or went. */
+const COUNT_CHANGES = `{
+  window.listChanges = 0;
+  new MutationObserver(() => { window.listChanges += 1; }).observe(document.querySelector('.call-list ul'), { childList: true });
+}`;
 
 useDeskStage();
 
@@ -168,6 +175,17 @@ describe('finding calls', () => {
       await Promise.all(Array.from({ length: 40 }, (_, at) => submit('bash', { command: `sudo echo many-of ${at}` })));
       await page.getByText(/^40 /).waitFor({ timeout: MANY_MS });
       expect(await page.locator('.call-row').count()).toBeLessThan(35);
+      // One key makes the list again once or twice (the key, then its deferred result) and asks the gateway nothing.
+      const asked: string[] = [];
+      page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+      await page.evaluate(COUNT_CHANGES);
+      await page.getByRole('searchbox').press('End');
+      await page.keyboard.type(' 39');
+      await page.getByText('1 of 40 shown').waitFor();
+      expect(await page.evaluate<number>('window.listChanges')).toBeLessThanOrEqual(2 * ' 39'.length);
+      expect(asked.filter((path) => path.startsWith('/v1/') && !BY_THE_CLOCK.has(path))).toEqual([]);
+      await page.getByRole('searchbox').fill('many-of');
+      await page.getByText(/^40 /).waitFor();
       await page.locator('.call-row a').first().focus();
       for (let step = 0; step < 39; step += 1) await page.keyboard.press('ArrowDown');
       await expect.poll(() => page.evaluate('document.activeElement.closest("li")?.dataset.index')).toBe('39');

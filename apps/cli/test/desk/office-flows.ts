@@ -54,6 +54,7 @@ export function officeFlows(): void {
         };
         expect(await works()).toBe(200);
         await tokens.getByRole('button', { name: 'I have copied it' }).click();
+        await tokens.locator('[data-secret]').waitFor({ state: 'detached' });
         expect(await page.locator('body').textContent()).not.toContain(secret);
         const row = tokens.locator('tr').filter({ hasText: '<img src=x> for CI' });
         await row.getByRole('button', { name: 'Revoke' }).click();

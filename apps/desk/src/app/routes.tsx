@@ -5,18 +5,15 @@ import { Fault, NotFound } from './fault.tsx';
 import { Frame } from './frame.tsx';
 
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: Fault });
-const inbox = createRoute({
+/** One page for both addresses: the list keeps its place and the search its text while calls are opened and closed. */
+const inboxPage = createRoute({
   getParentRoute: () => root,
-  path: '/',
+  id: 'inbox',
   component: InboxPage,
   validateSearch: inboxSearch,
 });
-const call = createRoute({
-  getParentRoute: () => root,
-  path: '/calls/$callId',
-  component: InboxPage,
-  validateSearch: inboxSearch,
-});
+const inbox = createRoute({ getParentRoute: () => inboxPage, path: '/' });
+const call = createRoute({ getParentRoute: () => inboxPage, path: '/calls/$callId' });
 
 const fleet = createRoute({
   getParentRoute: () => root,
@@ -72,8 +69,7 @@ const guardian = createRoute({
 });
 
 const tree = root.addChildren([
-  inbox,
-  call,
+  inboxPage.addChildren([inbox, call]),
   sessions,
   session,
   changes,

@@ -1,6 +1,5 @@
-import { Checkbox } from '@mantine/core';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type KeyboardEvent, useRef } from 'react';
+import { type KeyboardEvent, type MouseEvent, memo, type RefObject, useCallback, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { plainVisible } from '../text/visible-text.ts';
 import type { Row } from './arrange.ts';
@@ -10,7 +9,10 @@ type Props = {
   readonly rows: readonly Row[];
   readonly marked: ReadonlySet<string>;
   readonly openId: string | undefined;
+  /** Filters of the list, as the end of an address. */
+  readonly query: string;
   readonly onMark: (ids: readonly string[], on?: boolean) => void;
+  readonly onOpen: (callId: string) => void;
 };
 
 const CALL_PX = 52;
@@ -23,10 +25,13 @@ function GroupRow({ row, marked, onMark }: { row: Row & { kind: 'group' } } & Pi
   const name = plainVisible(row.name) || '—';
   return (
     <div className="group-row">
-      <Checkbox
-        size="xs"
+      <input
+        type="checkbox"
+        className="mark"
         checked={count === ids.length}
-        indeterminate={count > 0 && count < ids.length}
+        ref={(box) => {
+          if (box) box.indeterminate = count > 0 && count < ids.length;
+        }}
         onChange={() => onMark(ids, count < ids.length)}
         aria-label={t('inbox.selectGroup', { name })}
       />
@@ -38,23 +43,37 @@ function GroupRow({ row, marked, onMark }: { row: Row & { kind: 'group' } } & Pi
   );
 }
 
+function useVirtualRows(rows: readonly Row[], box: RefObject<HTMLDivElement | null>) {
+  // The same functions while the rows are the same: new ones make the virtualizer lay out every row again.
+  const estimateSize = useCallback((index: number) => (rows[index]?.kind === 'group' ? GROUP_PX : CALL_PX), [rows]);
+  const getItemKey = useCallback(
+    (index: number) => {
+      const row = rows[index];
+      return row?.kind === 'call' ? row.call.callId : `group ${row?.name}`;
+    },
+    [rows],
+  );
+  return useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize,
+    getItemKey,
+    overscan: 8,
+  });
+}
+
+/** A click that the browser itself would not send to another tab or window. */
+const isPlain = (event: MouseEvent): boolean =>
+  event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+
 /**
  * The waiting calls; only the lines in sight are in the page. Arrow keys move between calls, Space marks. Moving and
  * marking decide nothing.
  */
-export function CallList({ rows, marked, openId, onMark }: Props) {
+export const CallList = memo(function CallList({ rows, marked, openId, query, onMark, onOpen }: Props) {
   const { t } = useTranslation();
   const box = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => box.current,
-    estimateSize: (index) => (rows[index]?.kind === 'group' ? GROUP_PX : CALL_PX),
-    getItemKey: (index) => {
-      const row = rows[index];
-      return row?.kind === 'call' ? row.call.callId : `group ${row?.name}`;
-    },
-    overscan: 8,
-  });
+  const virtual = useVirtualRows(rows, box);
   // The line that the keys went to last; the focus follows when the line is in the page.
   const target = useRef<number>(undefined);
   const move = (event: KeyboardEvent, step: number) => {
@@ -78,12 +97,19 @@ export function CallList({ rows, marked, openId, onMark }: Props) {
     event.preventDefault();
     onMark([callId]);
   };
+  const onClick = (event: MouseEvent) => {
+    const callId = (event.target as Element).closest<HTMLElement>('a[data-call]')?.dataset.call;
+    if (callId === undefined || !isPlain(event)) return;
+    event.preventDefault();
+    onOpen(callId);
+  };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the keys move between the links inside, which are interactive
+    // biome-ignore lint/a11y/noStaticElementInteractions: keys and clicks are those of the links inside, which are interactive
     <div
       className="call-list"
       ref={box}
       onKeyDown={onKeyDown}
+      onClick={onClick}
       onFocus={() => {
         target.current = undefined;
       }}
@@ -107,7 +133,8 @@ export function CallList({ rows, marked, openId, onMark }: Props) {
                   call={row.call}
                   marked={marked.has(row.call.callId)}
                   open={row.call.callId === openId}
-                  onMark={(id) => onMark([id])}
+                  query={query}
+                  onMark={onMark}
                 />
               )}
             </li>
@@ -116,4 +143,4 @@ export function CallList({ rows, marked, openId, onMark }: Props) {
       </ul>
     </div>
   );
-}
+});

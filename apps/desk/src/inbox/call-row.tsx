@@ -1,5 +1,3 @@
-import { Checkbox } from '@mantine/core';
-import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import { useTranslation } from 'react-i18next';
 import type { Call } from '../api/calls.ts';
@@ -21,36 +19,39 @@ type Props = {
   readonly call: Call;
   readonly marked: boolean;
   readonly open: boolean;
-  readonly onMark: (callId: string) => void;
+  /** Filters of the list, as the end of an address. */
+  readonly query: string;
+  readonly onMark: (ids: readonly string[]) => void;
 };
 
-/** One waiting call in the list: what, who, where, how long it still waits. */
-export const CallRow = memo(function CallRow({ call, marked, open, onMark }: Props) {
+/**
+ * One waiting call in the list: what, who, where, how long it still waits. Plain elements: lists have many of these, and a
+ * router's link would follow every change of the address. The list takes the clicks.
+ */
+export const CallRow = memo(function CallRow({ call, marked, open, query, onMark }: Props) {
   const { t } = useTranslation();
   const summary = plainVisible(call.summary.slice(0, 400));
   return (
     <div className="call-row" data-open={open || undefined}>
-      <Checkbox
-        size="xs"
+      <input
+        type="checkbox"
+        className="mark"
         checked={marked}
         tabIndex={-1}
-        onChange={() => onMark(call.callId)}
+        onChange={() => onMark([call.callId])}
         aria-label={t('inbox.select', { summary: summary.slice(0, 120) })}
       />
-      <Link
-        to="/calls/$callId"
-        params={{ callId: call.callId }}
-        search={(search) => search}
+      <a
+        href={`/calls/${encodeURIComponent(call.callId)}${query}`}
         data-call={call.callId}
         aria-current={open ? 'true' : undefined}
-        preload={false}
       >
         <bdi className="summary mono cut">{summary}</bdi>
         <span className="meta">
-          <bdi className="cut">{t('call.on', { agent: call.agent, host: call.host })}</bdi>
+          <bdi className="cut">{t('call.on', { agent: plainVisible(call.agent), host: plainVisible(call.host) })}</bdi>
           <SlaClock deadlineMs={call.deadlineMs} />
         </span>
-      </Link>
+      </a>
     </div>
   );
 });

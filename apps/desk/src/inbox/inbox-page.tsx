@@ -1,7 +1,8 @@
 import { Alert, Button, Loader } from '@mantine/core';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useDeferredValue, useMemo, useState } from 'react';
+import { useNavigate, useParams, useRouterState, useSearch } from '@tanstack/react-router';
+import { lazy, memo, Suspense, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
+import type { Call } from '../api/calls.ts';
 import { useWaiting } from '../live/live-context.tsx';
 import { ReviewPane } from '../review/review-pane.tsx';
 import { filterCalls, groupingOf, rowsOf } from './arrange.ts';
@@ -12,6 +13,7 @@ import './inbox.css';
 import { InboxFilters } from './inbox-filters.tsx';
 import { SavedViews } from './saved-views.tsx';
 import { useMarked } from './use-marked.ts';
+import { useTypedSearch, withText } from './use-typed-search.ts';
 
 const BulkDialog = lazy(() =>
   import('./bulk-dialog.tsx').then(({ BulkDialog: component }) => ({ default: component })),
@@ -19,16 +21,21 @@ const BulkDialog = lazy(() =>
 
 function useInboxAddress() {
   const { callId } = useParams({ strict: false }) as { callId?: string };
-  const search = inboxSearch(useSearch({ strict: false }));
+  const found = useSearch({ strict: false });
+  const search = useMemo(() => inboxSearch(found), [found]);
   const navigate = useNavigate();
-  const setSearch = (next: InboxSearch) =>
-    void (callId === undefined
-      ? navigate({ to: '/', search: next, replace: true })
-      : navigate({ to: '/calls/$callId', params: { callId }, search: next, replace: true }));
-  const openCall = (id: string | undefined) =>
-    void (id === undefined
-      ? navigate({ to: '/', search })
-      : navigate({ to: '/calls/$callId', params: { callId: id }, search }));
+  const setSearch = useCallback(
+    (change: (before: InboxSearch) => InboxSearch) =>
+      void navigate({ to: '.', search: (before) => change(inboxSearch(before)), replace: true }),
+    [navigate],
+  );
+  const openCall = useCallback(
+    (id: string | undefined) =>
+      void (id === undefined
+        ? navigate({ to: '/', search: true })
+        : navigate({ to: '/calls/$callId', params: { callId: id }, search: true })),
+    [navigate],
+  );
   return { callId, search, setSearch, openCall };
 }
 
@@ -68,59 +75,70 @@ function MarkedBar({ marked, onClear, onReview }: { marked: number; onClear: () 
   );
 }
 
-/** The waiting calls beside the one under review. */
-export function InboxPage() {
+type SideProps = Omit<ReturnType<typeof useInboxAddress>, 'callId'> & {
+  readonly openId: string | undefined;
+  /** Told of the list as it is shown. */
+  readonly order: { current: readonly Call[] };
+};
+
+/** The list with its filters. A key in the search makes this again and nothing beside it. */
+const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId, order }: SideProps) {
   const { t } = useTranslation();
   const waiting = useWaiting();
-  const { callId, search, setSearch, openCall } = useInboxAddress();
   const minute = useMinute();
-  const key = JSON.stringify(search);
-  const deferred = useDeferredValue(key);
+  const { text, type, typed } = useTypedSearch(search, setSearch);
+  const q = useDeferredValue(text);
   const shown = useMemo(
-    () => filterCalls(waiting.calls, JSON.parse(deferred) as InboxSearch, minute),
-    [waiting.calls, deferred, minute],
+    () => filterCalls(waiting.calls, withText(search, q), minute),
+    [waiting.calls, search, q, minute],
   );
+  useEffect(() => {
+    order.current = shown;
+  }, [shown, order]);
   const grouping = groupingOf(search);
   const rows = useMemo(() => rowsOf(shown, grouping), [shown, grouping]);
   const { marked, mark, clear } = useMarked(waiting.calls);
   const [bulk, setBulk] = useState<readonly string[]>();
-  const openNext = (after: string) => {
-    const index = shown.findIndex((call) => call.callId === after);
-    openCall((shown[index + 1] ?? shown[index - 1])?.callId);
-  };
+  const query = useRouterState({ select: ({ location }) => location.searchStr });
   return (
-    <div className="inbox" data-open={callId !== undefined || undefined}>
-      <section className="inbox-side" aria-label={t('inbox.title')}>
-        <div className="inbox-head">
-          <h1>{t('inbox.title')}</h1>
-          <span className="dim small" role="status">
-            {shown.length === waiting.calls.length
-              ? t('inbox.waiting', { count: shown.length })
-              : t('inbox.shown', { shown: shown.length, count: waiting.calls.length })}
-          </span>
-        </div>
-        <SavedViews search={search} openId={callId} />
-        <InboxFilters calls={waiting.calls} search={search} onChange={setSearch} />
-        {waiting.problem !== undefined && (
-          <Alert color="red" role="alert" title={t('inbox.stale')} m="xs">
-            {waiting.problem}
-          </Alert>
-        )}
-        {waiting.cut && <div className="banner">{t('inbox.cut')}</div>}
-        {!waiting.loaded && waiting.problem === undefined && <Loader size="sm" m="md" aria-label={t('app.loading')} />}
-        {waiting.loaded && rows.length === 0 && (
-          <NothingShown filtered={waiting.calls.length > 0} onClear={() => setSearch({})} />
-        )}
-        {rows.length > 0 && <CallList rows={rows} marked={marked} openId={callId} onMark={mark} />}
-        {marked.size > 0 && <MarkedBar marked={marked.size} onClear={clear} onReview={() => setBulk([...marked])} />}
-      </section>
-      <section className="inbox-main" aria-label={t('review.digest')}>
-        {callId === undefined ? (
-          <p className="empty">{t('inbox.choose')}</p>
-        ) : (
-          <ReviewPane key={callId} callId={callId} onBack={() => openCall(undefined)} onNext={() => openNext(callId)} />
-        )}
-      </section>
+    <section className="inbox-side" aria-label={t('inbox.title')}>
+      <div className="inbox-head">
+        <h1>{t('inbox.title')}</h1>
+        <span className="dim small" role="status">
+          {shown.length === waiting.calls.length
+            ? t('inbox.waiting', { count: shown.length })
+            : t('inbox.shown', { shown: shown.length, count: waiting.calls.length })}
+        </span>
+      </div>
+      <SavedViews search={search} openId={openId} />
+      <InboxFilters
+        calls={waiting.calls}
+        search={search}
+        onChange={setSearch}
+        text={text}
+        onType={type}
+        onTyped={typed}
+      />
+      {waiting.problem !== undefined && (
+        <Alert color="red" role="alert" title={t('inbox.stale')} m="xs">
+          {waiting.problem}
+        </Alert>
+      )}
+      {waiting.cut && <div className="banner">{t('inbox.cut')}</div>}
+      {!waiting.loaded && waiting.problem === undefined && <Loader size="sm" m="md" aria-label={t('app.loading')} />}
+      {waiting.loaded && rows.length === 0 && (
+        <NothingShown
+          filtered={waiting.calls.length > 0}
+          onClear={() => {
+            type('');
+            setSearch(() => ({}));
+          }}
+        />
+      )}
+      {rows.length > 0 && (
+        <CallList rows={rows} marked={marked} openId={openId} query={query} onMark={mark} onOpen={openCall} />
+      )}
+      {marked.size > 0 && <MarkedBar marked={marked.size} onClear={clear} onReview={() => setBulk([...marked])} />}
       {bulk && (
         <Suspense fallback={null}>
           <BulkDialog
@@ -131,6 +149,29 @@ export function InboxPage() {
           />
         </Suspense>
       )}
+    </section>
+  );
+});
+
+/** The waiting calls beside the one under review. */
+export function InboxPage() {
+  const { t } = useTranslation();
+  const { callId, search, setSearch, openCall } = useInboxAddress();
+  const order = useRef<readonly Call[]>([]);
+  const openNext = (after: string) => {
+    const index = order.current.findIndex((call) => call.callId === after);
+    openCall((order.current[index + 1] ?? order.current[index - 1])?.callId);
+  };
+  return (
+    <div className="inbox" data-open={callId !== undefined || undefined}>
+      <InboxSide search={search} setSearch={setSearch} openCall={openCall} openId={callId} order={order} />
+      <section className="inbox-main" aria-label={t('review.digest')}>
+        {callId === undefined ? (
+          <p className="empty">{t('inbox.choose')}</p>
+        ) : (
+          <ReviewPane key={callId} callId={callId} onBack={() => openCall(undefined)} onNext={() => openNext(callId)} />
+        )}
+      </section>
     </div>
   );
 }

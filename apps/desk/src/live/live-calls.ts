@@ -34,6 +34,14 @@ type Source = { readonly read: () => Promise<{ calls: readonly Call[]; cut: bool
 const MAX_ENDED = 500;
 const byAge = (a: Call, b: Call): number => a.receivedMs - b.receivedMs || (a.callId < b.callId ? -1 : 1);
 
+/** The object that is known already where nothing changed, so that what was made from it can be kept. */
+function unlessSame(call: Call, known: Call | undefined): Call {
+  if (!known) return call;
+  const names = Object.keys(call) as (keyof Call)[];
+  const same = names.length === Object.keys(known).length && names.every((name) => call[name] === known[name]);
+  return same ? known : call;
+}
+
 /**
  * The waiting calls, kept current by events and read again after every connect and reset. Events that arrive while a list
  * is read are applied on top of it, so that an older list never brings an answered call back.
@@ -104,7 +112,7 @@ export class LiveCalls {
     try {
       const { calls, cut } = await this.#source.read();
       const before = this.#waiting;
-      this.#waiting = new Map(calls.map((call) => [call.callId, call]));
+      this.#waiting = new Map(calls.map((call) => [call.callId, unlessSame(call, before.get(call.callId))]));
       for (const callId of before.keys()) if (!this.#waiting.has(callId)) this.#end(callId, { state: '', by: '' });
       for (const callId of this.#waiting.keys()) this.#ended.delete(callId);
       for (const event of during) this.#apply(event);

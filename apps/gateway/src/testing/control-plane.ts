@@ -38,6 +38,11 @@ export type TestToken = { readonly name: string; readonly role: Role; readonly g
 
 /** What a waiting call of a test is about. */
 export type CallFacts = {
+  readonly agent?: string;
+  readonly host?: string;
+  readonly tool?: string;
+  readonly action?: string;
+  readonly summary?: string;
   readonly queue?: string;
   readonly principal?: string;
   readonly view?: Partial<View>;
@@ -158,12 +163,12 @@ export class ControlPlane {
     const reply = await this.audit.append({
       call: {
         callId,
-        agent: 'agt',
+        agent: facts.agent ?? 'agt',
         sessionId: 'ses_1',
-        host: 'local',
-        tool: 'write',
-        action: 'write',
-        summary: 'write notes.txt',
+        host: facts.host ?? 'local',
+        tool: facts.tool ?? 'write',
+        action: facts.action ?? 'write',
+        summary: facts.summary ?? 'write notes.txt',
         callDigest: randomBytes(32),
         deadlineMs: BigInt(facts.deadlineMs ?? nowMs + 3_600_000),
         queue: facts.queue ?? 'default',
