@@ -1,6 +1,7 @@
 import { commonConfigSchema, serverTlsSchema } from '@countersign/service-kit';
 import { z } from 'zod';
 import { readWitness } from './proofs/cosignatures.ts';
+import { publicationsSchema } from './publish/publish-config.ts';
 import { streamsSchema } from './streams/stream-config.ts';
 
 /** Configuration of the audit service. */
@@ -45,6 +46,7 @@ export const auditConfigSchema = commonConfigSchema.extend({
     })
     .prefault({}),
   streams: streamsSchema,
+  publications: publicationsSchema,
 });
 
 export type AuditConfig = z.infer<typeof auditConfigSchema>;

@@ -29,7 +29,8 @@ import { connectWriter, migrate } from './db/connection.ts';
 import { type Lease, waitForLease } from './lease/lease.ts';
 import { PayloadKeys } from './payload/payload-keys.ts';
 import { answerProofs } from './proofs/answer-proofs.ts';
-import { readWitness } from './proofs/cosignatures.ts';
+import { logVerifier, readWitness } from './proofs/cosignatures.ts';
+import { publishedCheckpoints } from './publish/open-publications.ts';
 import { openEvidence } from './query/open-evidence.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import { custodyRoutes } from './routes/custody-routes.ts';
@@ -157,7 +158,9 @@ async function openLog(
   const state = await takeOver(lease.writer);
   const file = config.checkpointFile;
   if (file === undefined) logger.warn('no checkpoint file is configured; a rolled-back database would not be noticed');
-  const outside = { file, logName: config.logName, logIdentity };
+  const verifier = logVerifier(config.logName, logIdentity);
+  const published = await publishedCheckpoints(config.publications, verifier, logger);
+  const outside = { file, verifier, published };
   const loss = await checkOutside(outside, lease.writer, state.log.head);
   const payloads = await PayloadKeys.open(config.payloadKeyFolder, config.payloadMasterKeyFile);
   const sequencer = new Sequencer({
@@ -247,6 +250,8 @@ export async function startAudit(
     logName: config.logName,
     witnesses: config.witnesses.flatMap((text) => readWitness(text) ?? []),
     streams: config.streams,
+    publications: config.publications,
+    newest: () => log.checkpoints.newest,
     now,
     logger,
   });

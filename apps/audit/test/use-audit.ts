@@ -106,6 +106,8 @@ export class AuditProcess {
 export type AuditSuite = {
   readonly folder: string;
   readonly databaseUrl: string;
+  /** One more database, empty but for its schema. */
+  readonly anotherDatabase: () => Promise<string>;
   readonly nats: EmbeddedNats;
   readonly identities: Record<'root' | 'audit' | 'log', IdentityFile>;
   /** Starts a process without waiting; `changes` go over its configuration. */
@@ -164,6 +166,7 @@ export function useAudit(): AuditSuite {
     get databaseUrl() {
       return held.url;
     },
+    anotherDatabase: () => newDatabase(held.postgres?.url ?? ''),
     get nats() {
       if (!held.nats) throw new Error('runs only inside tests');
       return held.nats;

@@ -8,6 +8,7 @@ import {
   verifyCosignature,
   witnessKeyId,
 } from '@countersign/merkle';
+import { type Identity, rawPublicKey } from '@countersign/protocol';
 import type pg from 'pg';
 
 export const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
@@ -21,6 +22,14 @@ export const verifyEd25519 = (publicKey: Uint8Array, message: Uint8Array, signat
     return false;
   }
 };
+
+/** Verifier of the notes that the log signs. */
+export const logVerifier = (name: string, { publicKey }: Pick<Identity, 'publicKey'>): NoteVerifier => ({
+  name,
+  publicKey: rawPublicKey(publicKey),
+  sha256,
+  verifyEd25519,
+});
 
 /** A witness that may cosign, from its C2SP verifier key `name+id+base64`; undefined for anything else. */
 export function readWitness(text: string): NoteVerifier | undefined {

@@ -1,9 +1,12 @@
 import type { NoteVerifier, TreeHead } from '@countersign/merkle';
-import { EvidenceService, type Identity, rawPublicKey } from '@countersign/protocol';
+import { EvidenceService, type Identity } from '@countersign/protocol';
 import type { Logger } from '@countersign/service-kit';
 import pg from 'pg';
-import { sha256, verifyEd25519 } from '../proofs/cosignatures.ts';
+import { logVerifier as verifierOf } from '../proofs/cosignatures.ts';
+import { openPublications } from '../publish/open-publications.ts';
+import type { PublicationConfig } from '../publish/publish-config.ts';
 import { evidenceRoutes } from '../routes/evidence-routes.ts';
+import type { StoredCheckpoint } from '../sequencer/checkpoint-store.ts';
 import { openStreams } from '../streams/open-streams.ts';
 import type { StreamConfig } from '../streams/stream-config.ts';
 import { FactIndex } from './fact-index.ts';
@@ -22,13 +25,16 @@ export type EvidenceOptions = {
   readonly logName: string;
   readonly witnesses: readonly NoteVerifier[];
   readonly streams: readonly StreamConfig[];
+  readonly publications: readonly PublicationConfig[];
+  /** The newest checkpoint that is stored. */
+  readonly newest: () => StoredCheckpoint;
   readonly now: () => number;
   readonly logger: Logger;
 };
 
 /** What an auditor asks of a running audit service: the gRPC service, and the index behind it that follows the log. */
 export function openEvidence(options: EvidenceOptions) {
-  const { logger, logName, logIdentity, head } = options;
+  const { logger, logName, logIdentity, head, newest, now } = options;
   const pool = new pg.Pool({
     connectionString: options.url,
     max: POOL,
@@ -37,13 +43,18 @@ export function openEvidence(options: EvidenceOptions) {
   });
   pool.on('error', (error) => logger.warn({ err: error }, 'a connection of the index was lost'));
   const facts = new FactIndex(pool, (error) => logger.error({ err: error }, 'the index could not follow the log'));
-  const logVerifier = { name: logName, publicKey: rawPublicKey(logIdentity.publicKey), sha256, verifyEd25519 };
+  const logVerifier = verifierOf(logName, logIdentity);
   const streams = openStreams(options.streams, { pool, size: () => head().size, logger });
+  const publications = openPublications(options.publications, {
+    ...{ pool, verifier: logVerifier, newest, now, logger },
+    size: () => head().size,
+    indexed: (size) => facts.upTo(size),
+  });
   const implementation = evidenceRoutes({
     ...options,
     logVerifier,
     facts,
-    streams,
+    streams: () => [...streams.states(), ...publications.states()],
     pool,
     log: (error) => logger.error({ err: error }, 'a question failed'),
   });
@@ -55,6 +66,7 @@ export function openEvidence(options: EvidenceOptions) {
     stop: async () => {
       clearInterval(timer);
       await streams.stop();
+      await publications.stop();
       await facts.stop();
       await pool.end();
     },

@@ -23,7 +23,7 @@ import type { FactIndex } from '../query/fact-index.ts';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCall } from '../sequencer/cold-state.ts';
-import type { Streams } from '../streams/open-streams.ts';
+import type { StreamState } from '../streams/stream-follower.ts';
 
 const MAX_PROOFS = 200;
 /** Entries of one call that a proof of it holds; far beyond any call. */
@@ -38,7 +38,7 @@ export type EvidenceContext = {
   readonly logVerifier: NoteVerifier;
   readonly witnesses: readonly NoteVerifier[];
   readonly facts: FactIndex;
-  readonly streams: Pick<Streams, 'states'>;
+  readonly streams: () => StreamState[];
   /** Connections that only read. */
   readonly reader: pg.Pool;
   /** Connections that may also write what followers keep. */
@@ -174,7 +174,7 @@ export function evidenceRoutes(context: EvidenceContext): EvidenceServer {
     }),
     listStreams: route(async () =>
       ListStreamsReply.fromPartial({
-        streams: context.streams.states().map(({ name, next, lag, gaps, failures, problem }) => ({
+        streams: context.streams().map(({ name, next, lag, gaps, failures, problem }) => ({
           name,
           nextIndex: BigInt(next),
           lag: BigInt(lag),

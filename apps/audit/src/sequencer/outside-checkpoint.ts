@@ -1,9 +1,8 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { FaultError } from '@countersign/kernel';
-import { type Checkpoint, type TreeHead, verifySignedNote } from '@countersign/merkle';
-import { ERROR_CODES, type Identity, rawPublicKey, verifySignature } from '@countersign/protocol';
+import { type Checkpoint, equalBytes, type NoteVerifier, type TreeHead, verifySignedNote } from '@countersign/merkle';
+import { ERROR_CODES } from '@countersign/protocol';
 import type pg from 'pg';
-import { sha256 } from './sha256.ts';
 
 /** An operator's word, in the file `<checkpoint file>.accept-loss`, that entries up to `size` are lost. */
 export type AcceptedLoss = { readonly size: number; readonly subject: string; readonly reason: string };
@@ -20,45 +19,56 @@ function readLoss(file: string, size: number): AcceptedLoss | undefined {
 /** Removes the operator's word once it is recorded. */
 export const forgetLoss = (file: string): void => rmSync(lossFile(file), { force: true });
 
-function open(file: string, logName: string, logIdentity: Identity): Checkpoint {
-  const opened = verifySignedNote(readFileSync(file, 'utf8'), {
-    name: logName,
-    publicKey: rawPublicKey(logIdentity.publicKey),
-    sha256,
-    verifyEd25519: (_key, message, signature) => verifySignature(logIdentity.publicKey, message, signature),
-  });
-  if (opened.ok) return opened.value;
-  throw new FaultError(`checkpoint file \`${file}\` is refused: ${opened.error.message}`, {
-    code: ERROR_CODES.auditRolledBack,
-  });
+/** A checkpoint that this log signed, found outside of the database. */
+type Outside = { readonly checkpoint: Checkpoint; readonly where: string };
+
+const rolledBack = (message: string): FaultError => new FaultError(message, { code: ERROR_CODES.auditRolledBack });
+
+function open(file: string, verifier: NoteVerifier): Outside {
+  const opened = verifySignedNote(readFileSync(file, 'utf8'), verifier);
+  if (opened.ok) return { checkpoint: opened.value, where: `checkpoint file \`${file}\`` };
+  throw rolledBack(`checkpoint file \`${file}\` is refused: ${opened.error.message}`);
+}
+
+/** Root of the log at `size`, as the checkpoint says it that the database holds; undefined when it holds none of that size. */
+async function storedRoot(
+  client: pg.ClientBase,
+  size: number,
+  verifier: NoteVerifier,
+): Promise<Uint8Array | undefined> {
+  const { rows } = await client.query<{ note: string }>('select note from audit.checkpoint where size = $1', [size]);
+  const stored = rows[0] && verifySignedNote(rows[0].note, verifier);
+  return stored?.ok ? stored.value.root : undefined;
 }
 
 /**
- * Compares the log with the checkpoint that was written outside of the database. Throws when the log is shorter (an old backup
- * was restored) or is another one. Returns what an operator accepted as lost; the caller records it and then forgets it.
+ * Compares the log with the checkpoint file, which was written outside of the database, and with what was published. Throws
+ * when the log is shorter (an old backup was restored) or is another one. Returns what an operator accepted as lost, which
+ * must name the largest size that is known outside; the caller records it and then forgets it.
  */
 export async function checkOutside(
-  options: { readonly file: string | undefined; readonly logName: string; readonly logIdentity: Identity },
+  options: {
+    readonly file: string | undefined;
+    readonly verifier: NoteVerifier;
+    readonly published: readonly Outside[];
+  },
   client: pg.ClientBase,
   head: TreeHead,
 ): Promise<AcceptedLoss | undefined> {
-  const { file, logName, logIdentity } = options;
-  if (file === undefined || !existsSync(file)) return undefined;
-  const outside = open(file, logName, logIdentity);
-  const loss = readLoss(file, outside.size);
+  const { file, verifier, published } = options;
+  const known = [...published];
+  if (file !== undefined && existsSync(file)) known.push(open(file, verifier));
+  const most = Math.max(0, ...known.map(({ checkpoint }) => checkpoint.size));
+  const loss = file !== undefined && most > 0 ? readLoss(file, most) : undefined;
   if (loss) return loss;
-  if (outside.size > head.size)
-    throw new FaultError(
-      `the log has ${head.size} entries and had ${outside.size}; restore a newer backup, or accept the loss (docs/audit.md)`,
-      { code: ERROR_CODES.auditRolledBack },
-    );
-  const { rows } = await client.query<{ note: string }>('select note from audit.checkpoint where size = $1', [
-    outside.size,
-  ]);
-  const text = readFileSync(file, 'utf8');
-  if (rows[0]?.note !== text)
-    throw new FaultError(`the log is not the one of checkpoint file \`${file}\`; restore its own database`, {
-      code: ERROR_CODES.auditRolledBack,
-    });
+  for (const { checkpoint, where } of known) {
+    if (checkpoint.size > head.size)
+      throw rolledBack(
+        `the log has ${head.size} entries and had ${most}, as ${where} says; restore a newer backup, or accept the loss (docs/audit.md)`,
+      );
+    const root = await storedRoot(client, checkpoint.size, verifier);
+    if (!root || !equalBytes(root, checkpoint.root))
+      throw rolledBack(`the log is not the one of ${where}; restore its own database`);
+  }
   return undefined;
 }

@@ -1,11 +1,10 @@
 import type pg from 'pg';
+import { inTime, RetryLoop } from '../retry-loop.ts';
 import { type Sink, type StreamEntry, streamEntry } from './stream-entry.ts';
 
 const BATCH = 200;
 /** A batch that was not taken by then has failed and comes again. */
 const SEND_MS = 30_000;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 60_000;
 
 type Row = { log_index: string; leaf: Buffer; leaf_hash: Buffer };
 
@@ -44,77 +43,40 @@ const positionOf = (name: string): string => `stream:${name}`;
  */
 export class StreamFollower {
   readonly #options: StreamOptions;
-  readonly #stopping = new AbortController();
+  readonly #loop: RetryLoop;
   #next = -1;
   #gaps = 0;
-  #failures = 0;
-  #problem = '';
-  #pauseMs: number;
-  #running: Promise<void> | undefined;
 
   constructor(options: StreamOptions) {
     this.#options = options;
-    this.#pauseMs = this.#pauses[0];
-  }
-
-  get #pauses(): readonly [number, number] {
-    return this.#options.pauseMs ?? [FIRST_PAUSE_MS, LONGEST_PAUSE_MS];
+    const { onProblem, pauseMs } = options;
+    this.#loop = new RetryLoop({
+      hasMore: () => this.#next < options.size(),
+      step: (stopping) => this.#step(stopping),
+      onProblem,
+      pauseMs,
+    });
   }
 
   state(): StreamState {
     const next = Math.max(0, this.#next);
-    return {
-      name: this.#options.name,
-      next,
-      lag: Math.max(0, this.#options.size() - next),
-      gaps: this.#gaps,
-      failures: this.#failures,
-      problem: this.#problem,
-    };
+    const { failures, problem } = this.#loop;
+    const lag = Math.max(0, this.#options.size() - next);
+    return { name: this.#options.name, next, lag, gaps: this.#gaps, failures, problem };
   }
 
   /** Goes on when there is something to send; does nothing while it is at it. */
   follow(): void {
-    if (this.#running || this.#stopping.signal.aborted) return;
-    if (this.#next >= this.#options.size()) return;
-    this.#running = this.#run().finally(() => {
-      this.#running = undefined;
-    });
+    this.#loop.follow();
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort();
-    await this.#running;
+    await this.#loop.stop();
     await this.#options.sink.close().catch(() => undefined);
   }
 
-  async #run(): Promise<void> {
-    while (!this.#stopping.signal.aborted && this.#next < this.#options.size()) {
-      try {
-        await this.#step();
-        this.#problem = '';
-        this.#pauseMs = this.#pauses[0];
-      } catch (error) {
-        this.#failures += 1;
-        const problem = error instanceof Error ? error.message : String(error);
-        if (problem !== this.#problem) this.#options.onProblem(problem);
-        this.#problem = problem;
-        await this.#pause();
-      }
-    }
-  }
-
-  #pause(): Promise<void> {
-    const { signal } = this.#stopping;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, this.#pauseMs);
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    this.#pauseMs = Math.min(this.#pauseMs * 2, this.#pauses[1]);
-    return promise.finally(() => clearTimeout(timer));
-  }
-
-  async #step(): Promise<void> {
-    const { pool, name } = this.#options;
+  async #step(stopping: AbortSignal): Promise<void> {
+    const { pool, name, sink, sendMs = SEND_MS } = this.#options;
     if (this.#next < 0) {
       const { rows } = await pool.query<{ next_index: string }>(
         'insert into audit.follower as f values ($1, 0) on conflict (name) do update set name = f.name returning next_index',
@@ -138,7 +100,7 @@ export class StreamFollower {
       if (entry) entries.push(entry);
       else gaps += 1;
     }
-    if (entries.length > 0) await this.#send(entries);
+    if (entries.length > 0) await inTime(stopping, sendMs, (signal) => sink.send(entries, signal));
     const next = Number(rows.at(-1)?.log_index) + 1;
     await pool.query('update audit.follower set next_index = $2 where name = $1 and next_index < $2', [
       positionOf(name),
@@ -148,16 +110,5 @@ export class StreamFollower {
     this.#gaps += gaps;
     if (gaps > 0)
       this.#options.onProblem(`${gaps} entries before ${next} cannot be read; run \`countersign audit fsck\``);
-  }
-
-  /** SECURITY: a sink that never answers must not hold the stream for ever. */
-  #send(entries: readonly StreamEntry[]): Promise<void> {
-    const signal = AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(this.#options.sendMs ?? SEND_MS)]);
-    const { promise, reject } = Promise.withResolvers<never>();
-    const abort = () => reject(new Error('the sink did not take the entries in time'));
-    signal.addEventListener('abort', abort, { once: true });
-    return Promise.race([this.#options.sink.send(entries, signal), promise]).finally(() =>
-      signal.removeEventListener('abort', abort),
-    );
   }
 }
