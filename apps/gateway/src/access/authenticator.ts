@@ -29,6 +29,17 @@ function isForeign({ headers }: FastifyRequest): boolean {
   return !URL.canParse(headers.origin) || new URL(headers.origin).host !== headers.host;
 }
 
+const inAddressOf = ({ query }: FastifyRequest): unknown =>
+  (query as { access_token?: unknown } | undefined)?.access_token;
+
+/** The token that a request sends; an empty text for a header of another form, undefined for none. */
+function tokenText(request: FastifyRequest): string | undefined {
+  const { authorization } = request.headers;
+  const inAddress = inAddressOf(request);
+  if (authorization !== undefined) return /^Bearer ([\w~.+/=-]{16,512})$/.exec(authorization)?.[1] ?? '';
+  return inAddress === undefined ? undefined : String(inAddress);
+}
+
 export type AuthenticatorOptions = {
   readonly tokens: ApiTokens;
   readonly directory: Directory;
@@ -64,9 +75,8 @@ export class Authenticator {
    */
   async principalOf(request: FastifyRequest): Promise<Result<Principal, AccessRefusal>> {
     const { authorization } = request.headers;
-    const inAddress = (request.query as { access_token?: unknown } | undefined)?.access_token;
     const cookie = request.cookies[SESSION_COOKIE];
-    if (authorization === undefined && inAddress === undefined) {
+    if (tokenText(request) === undefined) {
       if (cookie === undefined) return unauthenticated('sign in, or send a valid token in the Authorization header');
       return this.#bySession(request, this.#options.signIn.session(cookie));
     }
@@ -77,12 +87,23 @@ export class Authenticator {
     }
     if (authorization === undefined && (this.#options.hardened() || !reads(request)))
       return unauthenticated('a token in the address is not accepted; send it in the Authorization header');
-    const text =
-      authorization === undefined ? String(inAddress) : /^Bearer ([\w~.+/=-]{16,512})$/.exec(authorization)?.[1];
-    const principal = text === undefined ? undefined : await this.#options.tokens.principalOf(text);
+    const principal = await this.#byToken(request);
     if (principal) return ok(await this.#withLent(principal));
     this.failed(request);
     return unauthenticated('the token is not valid, has expired or was revoked');
+  }
+
+  /**
+   * Who a reading request that was let in is from by now; undefined when its credential counts no more. Nothing is counted
+   * as a wrong credential, and no wait of its address holds here. Rejects when the record cannot be read.
+   */
+  async stillPrincipalOf(request: FastifyRequest): Promise<Principal | undefined> {
+    if (tokenText(request) !== undefined) {
+      const principal = await this.#byToken(request);
+      return principal && this.#withLent(principal);
+    }
+    const found = await this.#bySession(request, this.#options.signIn.session(request.cookies[SESSION_COOKIE] ?? ''));
+    return found.ok ? found.value : undefined;
   }
 
   /** The person with present roles and groups; undefined when unknown or not active any more. */
@@ -91,6 +112,11 @@ export class Authenticator {
     if (person) return person.active ? { name: subject, roles: person.roles, groups: person.groups } : undefined;
     const configured = this.#options.configured.find(({ name }) => name === subject);
     return configured && { name: subject, roles: [configured.role], groups: configured.groups };
+  }
+
+  async #byToken(request: FastifyRequest): Promise<Principal | undefined> {
+    const text = tokenText(request);
+    return text === undefined ? undefined : this.#options.tokens.principalOf(text);
   }
 
   async #bySession(

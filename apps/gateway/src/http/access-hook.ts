@@ -69,6 +69,12 @@ function refusalOf(
   return { code: ERROR_CODES.signInAgain, message: 'this needs a fresh sign-in; sign in again and repeat it' };
 }
 
+/** True while the route of a request that was let in is still open to `principal`. */
+export function isAllowed(request: FastifyRequest, principal: Principal, nowMs: number): boolean {
+  const rule = request.routeOptions.config.access;
+  return rule !== undefined && refusalOf(rule, principal, nowMs) === undefined;
+}
+
 async function enforce(
   authenticator: Authenticator,
   request: FastifyRequest,

@@ -1,7 +1,7 @@
 import { createIdentity, EnvelopeKind, openIdentity, signEnvelope } from '@countersign/protocol';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { oidcSchema } from '../access/oidc-sign-in.ts';
-import type { Role } from '../access/principal.ts';
+import { type Role, SCOPES, type Scope } from '../access/principal.ts';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
 
 const EVERYBODY: readonly Role[] = ['viewer', 'approver', 'operator', 'admin', 'auditor'];
@@ -19,6 +19,8 @@ type Row = {
   readonly sensitive?: true;
   /** Needs a person who signed in; no token is enough. */
   readonly person?: true;
+  /** Scope that a token needs; where it is not said, `read` for reading, and what the narrowest role may for the rest. */
+  readonly scope?: Scope;
 };
 
 const VIEW_DIGEST = '0'.repeat(64);
@@ -41,10 +43,10 @@ const TABLE: Readonly<Record<string, Row>> = {
   'POST /v1/delegations': { roles: DECIDERS, sensitive: true, person: true, body: {} },
   'DELETE /v1/delegations/:id': { roles: DECIDERS },
   'GET /v1/reviews': { roles: EVERYBODY },
-  'POST /v1/reviews/:call': { roles: ['approver', 'operator', 'admin', 'auditor'], body: {} },
+  'POST /v1/reviews/:call': { scope: 'decide', roles: ['approver', 'operator', 'admin', 'auditor'], body: {} },
   'GET /metrics': { roles: EVERYBODY },
   'GET /v1/me': { roles: EVERYBODY },
-  'POST /v1/logout': { roles: EVERYBODY },
+  'POST /v1/logout': { scope: 'read', roles: EVERYBODY },
   'GET /v1/calls': { roles: EVERYBODY },
   'GET /v1/calls/:id': { roles: EVERYBODY, aboutCall: true },
   'GET /v1/calls/:id/context': { roles: EVERYBODY, aboutCall: true },
@@ -52,24 +54,24 @@ const TABLE: Readonly<Record<string, Row>> = {
   'POST /v1/calls/:id/stop-turn': { roles: DECIDERS, aboutCall: true, body: {} },
   'GET /v1/calls/:id/alike': { roles: EVERYBODY, aboutCall: true },
   'GET /v1/hosts': { roles: EVERYBODY },
-  'POST /v1/hosts/:host/journal': { roles: ['operator', 'admin'] },
+  'POST /v1/hosts/:host/journal': { scope: 'operate', roles: ['operator', 'admin'] },
   'GET /v1/events': { roles: EVERYBODY },
   'GET /v1/audit/export': { roles: ALL_QUEUES },
   'GET /v1/audit/queries/:name': { roles: ALL_QUEUES },
   'GET /v1/audit/holds': { roles: ALL_QUEUES },
-  'POST /v1/audit/holds': { roles: ['operator', 'admin'], body: { scope: 'all', reason: 'r' } },
+  'POST /v1/audit/holds': { scope: 'operate', roles: ['operator', 'admin'], body: { scope: 'all', reason: 'r' } },
   'DELETE /v1/audit/holds': { roles: ['admin'], sensitive: true },
   'POST /v1/audit/erasures': { roles: ['admin'], sensitive: true, body: { scope: 'session:ses_none', reason: 'r' } },
   'POST /v1/audit/retention': { roles: ['admin'], sensitive: true, body: { apply: false } },
   'GET /v1/audit/saved': { roles: ALL_QUEUES },
-  'PUT /v1/audit/saved/:name': { roles: ALL_QUEUES, body: { question: 'entries' } },
+  'PUT /v1/audit/saved/:name': { scope: 'read', roles: ALL_QUEUES, body: { question: 'entries' } },
   'GET /v1/audit/calls/:id/evidence': { roles: ALL_QUEUES },
   'GET /v1/audit/proofs/inclusion': { roles: ALL_QUEUES },
   'GET /v1/audit/proofs/consistency': { roles: ALL_QUEUES },
   'GET /v1/audit/check': { roles: ALL_QUEUES },
   'GET /v1/audit/streams': { roles: ALL_QUEUES },
   'GET /v1/audit/checkpoints': { roles: ALL_QUEUES },
-  'POST /v1/audit/checkpoints': { roles: ALL_QUEUES, body: { note: 'x' } },
+  'POST /v1/audit/checkpoints': { scope: 'read', roles: ALL_QUEUES, body: { note: 'x' } },
   'POST /v1/calls/:id/decision': {
     roles: DECIDERS,
     aboutCall: true,
@@ -102,7 +104,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   'POST /v1/trust/folders': { roles: OPERATORS, sensitive: true, body: {} },
   'DELETE /v1/trust/:id': { roles: OPERATORS },
   'GET /v1/sessions/:id/layers': { roles: ALL_QUEUES },
-  'POST /v1/sessions/:id/explain': { roles: ALL_QUEUES, body: {} },
+  'POST /v1/sessions/:id/explain': { scope: 'read', roles: ALL_QUEUES, body: {} },
   'DELETE /v1/sessions/:id/held/:digest': { roles: OPERATORS, sensitive: true },
   'PUT /v1/policy': { roles: ['admin'], sensitive: true, body: { text: '' } },
   'GET /v1/sessions': { roles: EVERYBODY },
@@ -126,9 +128,9 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/tokens': { roles: EVERYBODY },
   'POST /v1/tokens': { roles: EVERYBODY, sensitive: true, body: {} },
   'DELETE /v1/tokens/:id': { roles: EVERYBODY, sensitive: true },
-  'GET /v1/notifications/channels': { roles: OPERATORS },
+  'GET /v1/notifications/channels': { scope: 'operate', roles: OPERATORS },
   'POST /v1/notifications/channels/:id/test': { roles: OPERATORS, body: {} },
-  'GET /v1/notifications/dead': { roles: OPERATORS },
+  'GET /v1/notifications/dead': { scope: 'operate', roles: OPERATORS },
   'POST /v1/notifications/dead/:seq/replay': { roles: OPERATORS, body: {} },
   'GET /v1/people': { roles: ALL_QUEUES },
   'PUT /v1/people/:subject': { roles: ['admin'], sensitive: true, body: {} },
@@ -187,6 +189,31 @@ async function ask(
   const { code } = isJson ? ((await answer.json()) as { code?: string }) : {};
   await answer.body?.cancel().catch(() => undefined);
   return { status: answer.status, code: code ?? '' };
+}
+
+function scopeOf(name: string, { roles, scope }: Row): Scope {
+  if (scope) return scope;
+  if (name.startsWith('GET')) return 'read';
+  if (roles === OPERATORS) return 'operate';
+  return roles === DECIDERS ? 'decide' : 'admin';
+}
+
+const scoped = new Map<string, string>();
+/** A token of a person who holds every role, with these scopes. */
+async function scopedToken(scopes: readonly Scope[]): Promise<string> {
+  const key = scopes.join();
+  const known = scoped.get(key);
+  if (known !== undefined) return known;
+  await plane.request('PUT', '/v1/people/every', {
+    as: 'admin',
+    body: { roles: EVERYBODY, groups: ['payments-team'] },
+  });
+  const body = { label: key, subject: 'every', roles: EVERYBODY, groups: ['payments-team'], scopes, days: 1 };
+  const { text } = (await (await plane.request('POST', '/v1/tokens', { as: 'admin', body })).json()) as {
+    text: string;
+  };
+  scoped.set(key, text);
+  return text;
 }
 
 async function signedIn(subject: string): Promise<{ cookie: string; csrf: string }> {
@@ -249,8 +276,27 @@ describe('who may use a route', () => {
     async (name) => {
       const { cookie, csrf } = await signedIn('admin');
       expect((await ask(name, undefined, { cookie })).status).toBe(401);
-      const headers = { cookie, 'x-csrf-token': csrf, origin: 'https://evil.example' };
-      expect((await ask(name, undefined, headers)).status).toBe(401);
+      const own = { cookie, 'x-csrf-token': csrf };
+      const foreign = [
+        { cookie, 'x-csrf-token': (await signedIn('admin')).csrf },
+        { ...own, origin: 'https://evil.example' },
+        { ...own, origin: 'null' },
+        { ...own, 'sec-fetch-site': 'cross-site' },
+      ];
+      for (const headers of foreign) expect((await ask(name, undefined, headers)).status).toBe(401);
+    },
+  );
+
+  test.each(guarded.filter(([, { person }]) => !person))(
+    '%s answers a token that has its scope alone, and none that has every other',
+    async (name, row) => {
+      const scope = scopeOf(name, row);
+      const needed: Scope[] = row.sensitive ? [...new Set<Scope>([scope, 'admin'])] : [scope];
+      const without = await scopedToken(SCOPES.filter((other) => other !== scope));
+      expect([await ask(name, await scopedToken(needed)), await ask(name, without)]).toEqual([
+        expect.not.objectContaining({ code: 'countersign.gateway.forbidden' }),
+        { status: 403, code: 'countersign.gateway.forbidden' },
+      ]);
     },
   );
 

@@ -80,6 +80,52 @@ test('a token loses what its person loses, and ends with him', async () => {
   expect(await statusOf(token.text)).toBe(401);
 });
 
+/** Opens the event stream; resolves with whatever `during` did to it: `ended`, or the next text that holds `mark`. */
+async function streamed(headers: object, mark: string, during: () => Promise<unknown>): Promise<'ended' | 'seen'> {
+  const answer = await plane.request('GET', '/v1/events', { headers });
+  expect(answer.status).toBe(200);
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  await during();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read().catch(() => ({ value: undefined, done: true }));
+    if (done) return 'ended';
+    text += new TextDecoder().decode(value);
+    if (!text.includes(mark)) continue;
+    await reader.cancel();
+    return 'seen';
+  }
+}
+
+test('an open event stream ends when its token is revoked, its person leaves, or its session is closed; another one goes on', async () => {
+  const tokenOf = async (subject: string) => {
+    await plane.request('PUT', `/v1/people/${subject}`, { as: 'boss', body: { roles: ['viewer'] } });
+    return made({ ...wanted, subject });
+  };
+  const [ida, joe] = [await tokenOf('ida'), await tokenOf('joe')];
+  const link = await plane.request('POST', '/v1/login-links', { as: 'boss', body: { subject: 'ida' } });
+  const signedIn = await plane.request('GET', ((await link.json()) as { path: string }).path);
+  const cookie = (signedIn.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
+  const { csrf } = (await (await plane.request('GET', '/v1/me', { headers: { cookie } })).json()) as { csrf: string };
+  const revoke = () => plane.request('DELETE', `/v1/tokens/${ida.id}`, { as: 'boss' });
+  const logOut = () => plane.request('POST', '/v1/logout', { headers: { cookie, 'x-csrf-token': csrf } });
+  const body = { roles: ['viewer'], active: false };
+  const leave = () => plane.request('PUT', '/v1/people/joe', { as: 'boss', body });
+  const callId = await plane.pendingCall();
+  const boss = { authorization: `Bearer ${plane.tokens.get('boss')}` };
+  const goesOn = streamed(boss, callId, async () => {
+    const ends = [
+      streamed({ authorization: `Bearer ${ida.text}` }, 'never', revoke),
+      streamed({ authorization: `Bearer ${joe.text}` }, 'never', leave),
+      streamed({ cookie }, 'never', logOut),
+    ];
+    expect(await Promise.all(ends)).toEqual(['ended', 'ended', 'ended']);
+    await plane.request('POST', `/v1/calls/${callId}/cancel`, { as: 'op', body: {} });
+  });
+  expect(await goesOn).toBe('seen');
+}, 60_000);
+
 test('people and tokens outlive the gateway, and a revocation holds at another gateway within seconds', async () => {
   const token = await made(wanted);
   await plane.request('PUT', '/v1/people/lou', { as: 'boss', body: { roles: ['viewer'] } });

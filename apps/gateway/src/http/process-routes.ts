@@ -12,6 +12,7 @@ import { maskText } from '../masking.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
+import { watchReader } from './reader-watch.ts';
 import { visibleCall } from './visible-call.ts';
 
 const callId = z.object({ id: z.string().regex(/^[\w-]{1,64}$/) });
@@ -42,7 +43,8 @@ const dataOf = ({ number, stdout, stderr, droppedBytes }: LivePiece): string =>
 function outputRoute(app: Http, gateway: Gateway): void {
   /**
    * Output of a call while it runs, as server-sent events: `tail` with what came before, `output` for each piece, `end` when
-   * the call has ended. Masked by line; bytes that are no text are shown as `\xHH`.
+   * the call has ended. Masked by line; bytes that are no text are shown as `\xHH`. The
+   * stream also ends within six seconds once its reader may not read the call any more.
    */
   app.get(
     '/v1/calls/:id/output',
@@ -56,6 +58,8 @@ function outputRoute(app: Http, gateway: Gateway): void {
         if (raw.writableLength > MAX_BEHIND_BYTES) raw.destroy();
         else raw.write(`event: ${event}\ndata: ${data}\n\n`);
       };
+      // What is written between the end and the close of a slow reader's stream is dropped.
+      raw.on('error', () => undefined);
       const end = () => {
         write('end', '{}');
         raw.end();
@@ -74,8 +78,15 @@ function outputRoute(app: Http, gateway: Gateway): void {
         'x-accel-buffering': 'no',
       });
       const keepalive = setInterval(() => raw.write(': keepalive\n\n'), KEEPALIVE_MS);
+      const leave = watchReader(gateway, request, {
+        onReader: (principal) => {
+          if (!visible(principal, record, gateway.queues)) raw.destroy();
+        },
+        onGone: () => raw.destroy(),
+      });
       raw.on('close', () => {
         clearInterval(keepalive);
+        leave();
         unwatch();
       });
       const text = await tailOf(gateway, record, MAX_LINES).catch(() => undefined);

@@ -6,13 +6,17 @@ import type { Decides, FramedEvent } from '../event-hub.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
+import { watchReader } from './reader-watch.ts';
 
 const KEEPALIVE_MS = 15_000;
 
 function eventRoute(app: Http, gateway: Gateway): void {
-  /** Server-sent events with resume by `Last-Event-ID`; `reset` tells the reader to list again. */
+  /**
+   * Server-sent events with resume by `Last-Event-ID`; `reset` tells the reader to list again. Shows what its reader may see by
+   * now, and ends within six seconds once the token, session or role that opened it counts no more.
+   */
   app.get('/v1/events', { config: { access: ACCESS.read } }, (request, reply) => {
-    const principal = principalOf(request);
+    let principal = principalOf(request);
     const last = Number(request.headers['last-event-id'] ?? Number.NaN);
     const missed = Number.isSafeInteger(last) ? gateway.hub.since(last) : [];
     const { raw } = reply;
@@ -20,9 +24,11 @@ function eventRoute(app: Http, gateway: Gateway): void {
       if (visible(principal, event, gateway.queues)) raw.write(event.frame);
     };
     const { roles, scope } = ACCESS.decide;
-    const mayDecide = hasRole(principal, roles) && principal.scopes.includes(scope);
     const decides: Decides = (call) =>
-      mayDecide && call.principal !== principal.name && visible(principal, call, gateway.queues);
+      hasRole(principal, roles) &&
+      principal.scopes.includes(scope) &&
+      call.principal !== principal.name &&
+      visible(principal, call, gateway.queues);
     const unfollow = gateway.hub.follow((event) => {
       // A reader that does not keep up is cut off; it comes back and resumes.
       if (raw.writableLength > 1_048_576) raw.destroy();
@@ -40,8 +46,15 @@ function eventRoute(app: Http, gateway: Gateway): void {
     if (missed === undefined) raw.write('event: reset\ndata: {}\n\n');
     else for (const event of missed) write(event);
     const keepalive = setInterval(() => raw.write(': keepalive\n\n'), KEEPALIVE_MS);
+    const unwatch = watchReader(gateway, request, {
+      onReader: (now) => {
+        principal = now;
+      },
+      onGone: () => raw.destroy(),
+    });
     raw.on('close', () => {
       clearInterval(keepalive);
+      unwatch();
       unfollow();
     });
   });
