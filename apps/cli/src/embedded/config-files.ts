@@ -79,7 +79,7 @@ function serviceConfigs(data: DataFolder, keys: Keys, run: RunFacts): Record<Ser
   });
   const installation = installationPath();
   const settings = readSettings(data);
-  const { publicUrl, channels = [], guardian = {} } = settings;
+  const { publicUrl, channels = [], guardian = {}, oidc } = settings;
   const security = { ...EMBEDDED_POLICY.security, ...reviewSecurity(settings) };
   const gateway = (member: 'gateway' | 'gateway-2', port: number) => ({
     ...connected(member),
@@ -91,6 +91,8 @@ function serviceConfigs(data: DataFolder, keys: Keys, run: RunFacts): Record<Ser
     deskDir: path.join(installation, 'apps/desk/dist'),
     ...(publicUrl === undefined ? {} : { publicUrl }),
     channels,
+    // People reach a gateway without a public address by this machine's name for itself, as their passkeys do.
+    ...(oidc === undefined ? {} : { oidc: { ...oidc, publicUrl: publicUrl ?? `http://localhost:${port}` } }),
     passkeys: passkeysAt(publicUrl, ports),
     tokens: keys.tokenHashes,
     policy: { ...EMBEDDED_POLICY, security },

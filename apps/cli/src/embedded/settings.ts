@@ -9,6 +9,8 @@ import type { DataFolder } from './data-folder.ts';
 const settingsSchema = z.strictObject({
   /** Address at which people reach the desk, for links in notices. */
   publicUrl: z.string().optional(),
+  /** The organisation's identity provider, without `publicUrl`; docs/access.md. */
+  oidc: z.record(z.string(), z.unknown()).optional(),
   /** Channels of the gateway that tell people outside the desk; docs/notifications.md. */
   channels: z.array(z.unknown()).optional(),
   /** Providers and limits of the Guardian; docs/guardian.md. */

@@ -3,6 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { SubmittedCall } from '@countersign/agent';
+import { freePort } from '@countersign/service-kit/embedded';
+import { type IdentityProvider, startIdentityProvider } from '@countersign/testing';
 import type { CDPSession, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -28,6 +30,7 @@ type Person = {
 };
 
 let stage: DeskStage;
+let provider: IdentityProvider;
 let ann: Person;
 let bob: Person;
 
@@ -109,7 +112,13 @@ async function openCall({ page }: Person, { callId }: SubmittedCall): Promise<vo
 const approve = ({ page }: Person) => page.getByRole('button', { name: 'Approve once' }).click();
 
 beforeAll(async () => {
-  stage = await startDeskStage();
+  const port = await freePort();
+  const claims = { roles: { approver: ['deciders'] } };
+  stage = await startDeskStage(
+    JSON.stringify({ oidc: { issuer: `http://localhost:${port}`, clientId: 'countersign', ...claims } }),
+  );
+  const redirectUris = [at('/v1/oidc/callback')];
+  provider = await startIdentityProvider({ port, redirectUris, groups: { kim: ['deciders', 'keepers'] } });
   const { data, client } = stage.installation;
   // The host itself says that writes need a passkey; nothing that the control plane says changes it.
   writeFileSync(
@@ -124,6 +133,7 @@ beforeAll(async () => {
   [ann, bob] = [await personAtDesk('ann'), await personAtDesk('bob')];
 }, 180_000);
 afterAll(async () => {
+  await provider?.stop();
   await stage?.stop();
   expect([ann?.problems, bob?.problems]).toEqual([[], []]);
 }, 60_000);
@@ -278,3 +288,42 @@ test('a removed passkey approves nothing at once, and the host follows the next 
   await ann.page.getByText('You have no passkey here').waitFor();
   expect(await stateOf(call)).toBe('pending');
 }, 60_000);
+
+/** Fills in the provider's forms, as whoever sits there, until it leads back to the desk. */
+async function signInAtProvider(page: Page, name: string): Promise<void> {
+  await page.waitForURL(`${provider.issuer}/interaction/**`);
+  await page.locator('input[name=login]').fill(name);
+  await page.locator('input[name=password]').fill('any');
+  await page.locator('button[type=submit]').click();
+  // The consent is asked for at the first sign-in only.
+  const consent = page.locator('input[name=prompt][value=consent]');
+  const desk = page.locator('#content');
+  await consent.or(desk).first().waitFor({ state: 'attached' });
+  if ((await consent.count()) > 0) await page.locator('button[type=submit]').click();
+  await desk.waitFor();
+}
+
+test("a person signs in at the desk with the organisation's provider, is told when that is too long ago for a sensitive act, and repeats it after a fresh sign-in", async () => {
+  const context = await stage.browser.newContext({ locale: 'en', reducedMotion: 'reduce' });
+  const page = await context.newPage();
+  page.setDefaultTimeout(LIMIT_MS);
+  const devtools = await context.newCDPSession(page);
+  await devtools.send('WebAuthn.enable');
+  await addAuthenticator(devtools, 'internal');
+  provider.signedInAgo = 600;
+  await page.goto(at('/you'));
+  await page.getByRole('link', { name: 'Sign in with your organisation' }).click();
+  await signInAtProvider(page, 'kim');
+  expect(new URL(page.url()).pathname).toBe('/you');
+  await page.getByText('kim', { exact: true }).waitFor();
+  await page.getByLabel('Name of the new passkey').fill('laptop');
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  provider.signedInAgo = 0;
+  await page.getByRole('link', { name: 'Sign in again, then repeat this' }).click();
+  await signInAtProvider(page, 'kim');
+  expect(new URL(page.url()).pathname).toBe('/you');
+  await page.getByText('No passkey yet').waitFor();
+  const kim: Person = { page, devtools, problems: [], authenticatorId: '', asserted: 0 };
+  await enrol(kim, 'laptop');
+  await context.close();
+}, 90_000);

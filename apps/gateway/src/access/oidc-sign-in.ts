@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { err, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol';
 import * as oidc from 'openid-client';
@@ -39,11 +40,22 @@ const MIN_KEYS_AGE_MS = 10_000;
 const METADATA_MS = 3_600_000;
 const SESSION_SECONDS = 43_200;
 
-const claimsSchema = z.looseObject({ auth_time: z.number().optional() });
+const claimsSchema = z.looseObject({ auth_time: z.number().optional(), at_hash: z.string().optional() });
+const headerSchema = z.looseObject({ alg: z.string() });
 
 const failed = (message: string): Result<never, AccessRefusal> => err({ code: ERROR_CODES.signInFailed, message });
 const unreachable = (): Result<never, AccessRefusal> =>
   err({ code: ERROR_CODES.identityProvider, message: 'the identity provider does not answer; try again' });
+
+const refusedAnswer = () => failed("the identity provider's answer is refused; sign in again");
+
+/** `at_hash` of OpenID Connect Core 3.1.3.6: left half of the hash that the ID token's algorithm names, over the access token. */
+function accessTokenHash({ access_token, id_token = '' }: { access_token: string; id_token?: string }): string {
+  const { alg } = headerSchema.parse(JSON.parse(Buffer.from(id_token.split('.')[0] ?? '', 'base64url').toString()));
+  const bits = /(256|384|512)$/.exec(alg)?.[1] ?? '512';
+  const digest = createHash(`sha${bits}`).update(access_token).digest();
+  return digest.subarray(0, digest.length / 2).toString('base64url');
+}
 
 /** True when the provider was not reached, as opposed to an answer of it that is refused. */
 function isUnreached(error: unknown): boolean {
@@ -158,10 +170,13 @@ export class OidcSignIn {
         maxAge,
         idTokenExpected: true,
       });
-      return ok(claimsSchema.parse(tokens.claims()));
+      const claims = claimsSchema.parse(tokens.claims());
+      // Optional in this flow; a wrong one says that the tokens of two answers were mixed.
+      if (claims.at_hash !== undefined && claims.at_hash !== accessTokenHash(tokens)) return refusedAnswer();
+      return ok(claims);
     } catch (error) {
       // The provider's own words may hold what was sent; none of it leaves.
-      return isUnreached(error) ? unreachable() : failed("the identity provider's answer is refused; sign in again");
+      return isUnreached(error) ? unreachable() : refusedAnswer();
     }
   }
 

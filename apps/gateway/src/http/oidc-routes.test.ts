@@ -1,6 +1,5 @@
-import { createServer, type Server } from 'node:http';
 import { freePort } from '@countersign/service-kit/embedded';
-import Provider from 'oidc-provider';
+import { type IdentityProvider, startIdentityProvider } from '@countersign/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
 import { type Fault, HostileProvider } from '../testing/hostile-provider.ts';
@@ -58,37 +57,25 @@ class Browser {
   }
 }
 
-async function startProvider(port: number, redirect: string): Promise<Server> {
-  const provider = new Provider(`http://localhost:${port}`, {
-    clients: [{ client_id: 'countersign', redirect_uris: [redirect], token_endpoint_auth_method: 'none' }],
-    claims: { openid: ['sub', 'groups'] },
-    conformIdTokenClaims: false,
-    findAccount: (_context, id) => ({ accountId: id, claims: async () => ({ sub: id, groups: GROUPS[id] ?? [] }) }),
-    pkce: { required: () => true },
-    features: { devInteractions: { enabled: true } },
-  });
-  const server = createServer(provider.callback());
-  await new Promise<void>((resolve) => server.listen(port, 'localhost', resolve));
-  return server;
-}
-
 const me = (plane: ControlPlane, browser: Browser) => browser.open(`${plane.address}/v1/me`);
 
 describe('with a real provider', () => {
   const plane = new ControlPlane();
-  let provider: Server;
+  let provider: IdentityProvider;
   let login = '';
 
   beforeAll(async () => {
     const [http, idp] = [await freePort(), await freePort()];
     const publicUrl = `http://127.0.0.1:${http}`;
-    provider = await startProvider(idp, `${publicUrl}/v1/oidc/callback`);
-    const oidc = { issuer: `http://localhost:${idp}`, clientId: 'countersign', publicUrl, roles: ROLES } as never;
+    provider = await startIdentityProvider({
+      ...{ port: idp, redirectUris: [`${publicUrl}/v1/oidc/callback`], groups: GROUPS },
+    });
+    const oidc = { issuer: provider.issuer, clientId: 'countersign', publicUrl, roles: ROLES } as never;
     await plane.start(TOKENS, { http: { host: '127.0.0.1', port: http, trustedProxies: [] }, oidc });
     login = `${plane.address}/v1/oidc/login?to=/desk`;
   }, 60_000);
   afterAll(async () => {
-    provider.close();
+    await provider.stop();
     await plane.stop();
   });
 
@@ -173,7 +160,8 @@ describe('with a provider that misbehaves', () => {
   }
 
   test('the provider signs people in when it tells the truth', async () => {
-    expect(await attempt('none')).toMatchObject({ status: 302, hasSession: true });
+    for (const fault of ['none', 'right_at_hash'] as const)
+      expect(await attempt(fault)).toMatchObject({ status: 302, hasSession: true });
   });
 
   test.each<Fault>([
@@ -187,6 +175,11 @@ describe('with a provider that misbehaves', () => {
     'no_auth_time',
     'symmetric',
     'party',
+    'at_hash',
+    'not_yet',
+    'no_subject',
+    'no_id_token',
+    'used_code',
   ])('an answer with a wrong %s signs nobody in', async (fault) => {
     expect(await attempt(fault)).toMatchObject({ status: 401, hasSession: false });
   });

@@ -1,10 +1,20 @@
+import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 
-/** What the provider does wrong; `slow` never answers the token request, `rotated` signs with a new key of its key set. */
+/**
+ * What the provider does wrong; `slow` never answers the token request, `used_code` refuses the code as one that was used
+ * before, `rotated` signs with a new key of its key set, `at_hash` is of another access token.
+ */
 export type Fault =
   | 'none'
+  | 'at_hash'
+  | 'right_at_hash'
+  | 'not_yet'
+  | 'no_subject'
+  | 'no_id_token'
+  | 'used_code'
   | 'nonce'
   | 'expired'
   | 'signature'
@@ -17,6 +27,10 @@ export type Fault =
   | 'party'
   | 'rotated'
   | 'slow';
+
+/** Left half of the hash over an access token, as OpenID Connect Core 3.1.3.6 has it for RS256. */
+const hashOf = (accessToken: string): string =>
+  createHash('sha256').update(accessToken).digest().subarray(0, 16).toString('base64url');
 
 /** A local OpenID provider that speaks the real protocol and lies as it is told. */
 export class HostileProvider {
@@ -33,7 +47,10 @@ export class HostileProvider {
       const json = (body: object) => response.setHeader('content-type', 'application/json').end(JSON.stringify(body));
       if (url.pathname === '/.well-known/openid-configuration') json(this.metadata());
       else if (url.pathname === '/jwks') void this.keySet().then(json);
-      else if (url.pathname === '/token' && this.fault !== 'slow') void this.tokens().then(json);
+      else if (url.pathname === '/token' && this.fault === 'used_code') {
+        response.statusCode = 400;
+        json({ error: 'invalid_grant' });
+      } else if (url.pathname === '/token' && this.fault !== 'slow') void this.tokens().then(json);
     });
     await new Promise<void>((resolve) => this.server.listen(0, '127.0.0.1', resolve));
   }
@@ -81,7 +98,10 @@ export class HostileProvider {
     const now = Math.floor(Date.now() / 1_000);
     const { privateKey } = fault === 'signature' || fault === 'rotated' ? await this.others : await this.keys;
     const claims = {
-      sub: 'ann',
+      ...(fault === 'no_subject' ? {} : { sub: 'ann' }),
+      ...(fault === 'not_yet' ? { nbf: now + 3_600 } : {}),
+      ...(fault === 'at_hash' ? { at_hash: hashOf('another') } : {}),
+      ...(fault === 'right_at_hash' ? { at_hash: hashOf('access') } : {}),
       groups: ['red'],
       nonce: fault === 'nonce' ? 'another' : this.nonce,
       ...(fault === 'no_auth_time' ? {} : { auth_time: fault === 'stale' ? now - 86_400 : now }),
@@ -101,6 +121,7 @@ export class HostileProvider {
     const signed = await token.sign(fault === 'symmetric' ? shared : privateKey);
     const id_token =
       fault === 'unsigned' ? `${btoa('{"alg":"none"}').replaceAll('=', '')}.${signed.split('.')[1]}.` : signed;
-    return { access_token: 'access', token_type: 'Bearer', expires_in: 60, id_token };
+    const answer = { access_token: 'access', token_type: 'Bearer', expires_in: 60 };
+    return fault === 'no_id_token' ? answer : { ...answer, id_token };
   }
 }
