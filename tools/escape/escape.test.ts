@@ -5,7 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 type State = 'pass' | 'FAIL' | 'error' | 'soft' | 'skip';
-type Check = { readonly id: string; readonly expect: 'allowed' | 'blocked'; readonly state: State; readonly detail: string };
+type Check = {
+  readonly id: string;
+  readonly expect: 'allowed' | 'blocked';
+  readonly state: State;
+  readonly detail: string;
+};
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.resolve(here, '../..');

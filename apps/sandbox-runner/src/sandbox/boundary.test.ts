@@ -131,6 +131,16 @@ describe('path rules', () => {
     expect(readFileSync(old, 'utf8')).toBe('kept');
     expect(readdirSync(project).sort()).toEqual(['a', 'fine.txt', 'old.pem']);
   });
+
+  it('tell of what could not be looked through after a command, which did run', async () => {
+    const project = under.project();
+    const text = 'touch a.pem; mkdir "$(printf \'odd\\377\')"; exit 3';
+    const { stderr, status } = await under.shell(project, text, ['--deny-write', '*.pem']);
+    expect(status).toBe(3);
+    expect(stderr).toContain('write rule: not everything could be looked through');
+    const next = await under.shell(project, 'echo RAN');
+    expect([next.status, next.stdout]).toEqual([125, '']);
+  });
 });
 
 describe('protected names', () => {

@@ -136,7 +136,8 @@ async function protection(request: SandboxRequest, places: Places, profile: Prof
   const read = parsePathRules(masks, places);
   const write = parsePathRules(denyWrite, places);
   const wild = [...read.wild, ...write.wild];
-  const scan = await scanProject(places.project, (full) => wild.some((glob) => glob.matches(full)));
+  const wanted = (full: string): boolean => wild.some((glob) => glob.matches(full));
+  const scan = await scanProject(places.project, wild.length > 0 ? wanted : undefined);
   const outer = await findOuterMasks(masks, places);
   const own = privatePaths(environment, places.home);
   const replaced = [...(privateTemp ? [places.temp] : []), ...(privateCache ? [places.cache] : [])];

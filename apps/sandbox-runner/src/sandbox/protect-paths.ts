@@ -47,7 +47,7 @@ async function repositoriesOf(
   if (profile === 'full-access') return [];
   const others = otherProjects(state, project, roots);
   const apart = others.filter((other) => !isInside(other, project));
-  const nested = (await Promise.all(apart.map((other) => scanProject(other, () => false)))).flatMap(
+  const nested = (await Promise.all(apart.map((other) => scanProject(other, undefined)))).flatMap(
     ({ repositories }) => repositories,
   );
   const own = writesProject(profile) ? [project, ...scan.repositories] : [];

@@ -10,8 +10,8 @@ const MAX_ENTRIES = 400_000;
 const ENTRIES_PER_TURN = 2_000;
 const MAX_DEPTH = 48;
 const MAX_MATCHES = 2_000;
-/** Folders that are not searched for repositories. */
-const SKIPPED = new Set(['node_modules']);
+/** Folder that is not searched for repositories. */
+const MODULES = 'node_modules';
 
 export type ProjectScan = {
   /** Folders that hold a `.git`, without the project itself. */
@@ -28,10 +28,10 @@ function refuseUnreadable(folder: string, error: unknown): void {
   refuse(ERROR_CODES.badRoot, `folder \`${folder}\` of the project cannot be read; make it readable`);
 }
 
-/** SECURITY: a folder whose name cannot be written as text would be passed over, with the repositories in it. */
-function refuseNameless(folder: string, name: string): void {
-  if (!name.includes('\uFFFD') || linkStatOf(`${folder}/${name}`)) return;
-  refuse(ERROR_CODES.badRoot, `\`${folder}\` holds a folder whose name is not UTF-8 (\`${name}\`); rename it`);
+/** SECURITY: what has a name that cannot be written as text would be passed over: repositories in it, and a mask on it. */
+function refuseNameless(full: string): void {
+  if (!full.includes('\uFFFD') || linkStatOf(full)) return;
+  refuse(ERROR_CODES.badRoot, `\`${full}\` has a name that is not UTF-8; rename it`);
 }
 
 function children(folder: string, walk: Walk): { name: string; isFolder: boolean }[] {
@@ -44,11 +44,12 @@ function children(folder: string, walk: Walk): { name: string; isFolder: boolean
       if (walk.entries > MAX_ENTRIES) {
         refuse(
           ERROR_CODES.badRoot,
-          `\`${folder}\` and its neighbours are more than ${MAX_ENTRIES} entries outside node_modules; use a smaller project`,
+          `\`${folder}\` and its neighbours are more than ${MAX_ENTRIES} entries (node_modules counts only where path rules ` +
+            'have wildcards); use a smaller project or rules without wildcards',
         );
       }
       const isFolder = entry.isDirectory();
-      if (isFolder) refuseNameless(folder, entry.name);
+      if (isFolder) refuseNameless(`${folder}/${entry.name}`);
       found.push({ name: entry.name, isFolder });
     }
   } catch (error) {
@@ -60,21 +61,30 @@ function children(folder: string, walk: Walk): { name: string; isFolder: boolean
   return found;
 }
 
+/** Keeps a wanted path. Throws a SandboxRefusal when there are too many of them, or when nothing could be done about it. */
+function keepMatch(walk: Walk, full: string): void {
+  refuseNameless(full);
+  walk.matches.push(full);
+  if (walk.matches.length > MAX_MATCHES) {
+    refuse(ERROR_CODES.badRoot, `path rules match more than ${MAX_MATCHES} paths of the project; narrow them`);
+  }
+}
+
 /**
  * Looks through the project for nested repositories and wanted paths, without following links. A project over the limits
  * is refused, never searched in part. A folder of another account that cannot be read cannot be written either. Nothing
- * is looked for below `levels` folders.
+ * is looked for below `levels` folders; in node_modules only wanted paths are, where there are any.
  */
 export async function scanProject(
   project: string,
-  wanted: (path: string) => boolean,
+  wanted: ((path: string) => boolean) | undefined,
   levels: number = Number.POSITIVE_INFINITY,
 ): Promise<ProjectScan> {
   const walk: Walk = { entries: 0, repositories: [], matches: [] };
-  const waiting: { folder: string; depth: number }[] = [{ folder: project, depth: 0 }];
+  const waiting: { folder: string; depth: number; modules?: boolean }[] = [{ folder: project, depth: 0 }];
   let pause = ENTRIES_PER_TURN;
   for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { folder, depth } = next;
+    const { folder, depth, modules = false } = next;
     if (depth > MAX_DEPTH) refuse(ERROR_CODES.badRoot, `folder \`${folder}\` is nested deeper than ${MAX_DEPTH}`);
     if (walk.entries > pause) {
       pause = walk.entries + ENTRIES_PER_TURN;
@@ -82,13 +92,11 @@ export async function scanProject(
     }
     for (const { name, isFolder } of children(folder, walk)) {
       const full = `${folder}/${name}`;
-      if (wanted(full)) walk.matches.push(full);
-      if (walk.matches.length > MAX_MATCHES) {
-        refuse(ERROR_CODES.badRoot, `path rules match more than ${MAX_MATCHES} paths of the project; narrow them`);
-      }
-      if (name === '.git') {
+      if (wanted?.(full)) keepMatch(walk, full);
+      const below = { folder: full, depth: depth + 1, modules: modules || name === MODULES };
+      if (name === '.git' && !modules) {
         if (folder !== project) walk.repositories.push(folder);
-      } else if (isFolder && depth + 1 < levels && !SKIPPED.has(name)) waiting.push({ folder: full, depth: depth + 1 });
+      } else if (isFolder && depth + 1 < levels && (wanted || !below.modules)) waiting.push(below);
     }
   }
   return { repositories: walk.repositories, matches: walk.matches };

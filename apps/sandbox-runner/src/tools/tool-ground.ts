@@ -25,7 +25,7 @@ export const checkGround = (project: string, ground: Ground): Promise<Places> =>
 
 /** Refuses a target in a folder that holds a repository of the project under another name than `.git`. */
 export async function refuseGitFolder(realPath: string, project: string): Promise<void> {
-  const { repositories } = await scanProject(project, () => false);
+  const { repositories } = await scanProject(project, undefined);
   const folders = (await Promise.all([project, ...repositories].map(gitPaths))).flat();
   if (!folders.some((folder) => isInside(realPath, folder))) return;
   refuse(ERROR_CODES.privatePath, `\`${realPath}\` belongs to a git folder, which is read-only`);
