@@ -64,4 +64,4 @@ export {
   verifyInclusion,
 } from './tree.ts';
 export { type Bundle, type Verification, verifyBundle } from './verify-bundle.ts';
-export { type Ended, MAX_PROBLEMS, type Problem, Walk } from './walk.ts';
+export { type Ended, type EntryCheck, MAX_PROBLEMS, type Problem, Walk } from './walk.ts';

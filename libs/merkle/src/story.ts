@@ -11,12 +11,16 @@ type Story = {
   closed: boolean;
   /** Commitment to the arguments that were received. */
   args: unknown;
+  /** People who have answered. */
+  answered: readonly unknown[];
 };
 export type Stories = Map<string, Story>;
 type StoryProblem = { readonly code: string; readonly message: string };
 
 /** No call seen yet. */
 export const newStories = (): Stories => new Map();
+
+const NOBODY: readonly unknown[] = [];
 
 type Check = (story: Story, entry: AuditEntry) => StoryProblem | undefined;
 
@@ -27,6 +31,9 @@ function checkDecision(story: Story, entry: AuditEntry): StoryProblem | undefine
   if (story.decision !== undefined) return problem('second_decision', 'call was decided before');
   if (effect !== 'allow' && effect !== 'deny') return problem('bad_decision', 'decision is neither allow nor deny');
   story.decision = effect;
+  const { decided_by: by } = entry.decision ?? {};
+  if (by === 'human' && !story.answered.includes(entry.approver?.subject))
+    return problem('decision_without_answer', 'decision of a person who has not answered');
   return undefined;
 }
 
@@ -100,9 +107,14 @@ const CHECKS: Partial<Record<EntryType, Check>> = {
     story.started ? undefined : problem('backgrounded_without_start', 'sent to the background without a start'),
   'exec.finished': checkFinished,
   'exec.interrupted': checkInterrupted,
-  'call.closed': (story) => {
-    story.closed = true;
+  'approval.answered': (story, entry) => {
+    story.answered = [...story.answered, entry.approver?.subject];
     return undefined;
+  },
+  'call.closed': (story, entry) => {
+    story.closed = true;
+    if (entry.detail?.state !== 'done' || story.ended) return undefined;
+    return problem('closed_without_end', 'closed as done without an end of its execution');
   },
 };
 
@@ -132,6 +144,7 @@ export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] 
       ended: false,
       closed: false,
       args: undefined,
+      answered: NOBODY,
     };
     stories.set(entry.call, story);
   }

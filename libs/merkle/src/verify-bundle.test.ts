@@ -24,7 +24,9 @@ const verifyEd25519 = (key: Uint8Array, message: Uint8Array, signature: Uint8Arr
 const logKey = generateKeyPairSync('ed25519').privateKey;
 const otherKey = generateKeyPairSync('ed25519').privateKey;
 
-type Draft = { stream: string; type: AuditEntry['type']; call?: string; decision?: AuditEntry['decision'] };
+type Draft = { stream: string; type: AuditEntry['type']; call?: string } & Partial<
+  Pick<AuditEntry, 'decision' | 'approver' | 'detail'>
+>;
 
 /** Numbers, chains and encodes drafts as the sequencer does. */
 function record(drafts: readonly Draft[]): Uint8Array[] {
@@ -44,6 +46,8 @@ function record(drafts: readonly Draft[]): Uint8Array[] {
       recorded_ms: 1000 + index,
       ...(draft.call === undefined ? {} : { call: draft.call }),
       ...(draft.decision === undefined ? {} : { decision: draft.decision }),
+      ...(draft.approver === undefined ? {} : { approver: draft.approver }),
+      ...(draft.detail === undefined ? {} : { detail: draft.detail }),
     };
     const bytes = canonicalEntryBytes(entry);
     if (!bytes.ok) throw new Error(bytes.error.message);
@@ -230,12 +234,21 @@ describe('a story that cannot be is found even when its operator signs it', () =
   const allow = at('decision', { effect: 'allow' });
   const received = at('call.received');
 
+  const asked = (subject: string) => ({ ...at('approval.answered'), approver: { subject } });
+  const byAnn = { ...at('decision', { effect: 'allow', decided_by: 'human' }), approver: { subject: 'ann' } };
   test.each([
     ['dispatch without a decision', [received, at('dispatch.sent')], 'effect_without_decision@1'],
     [
       'dispatch after a denial',
       [received, at('decision', { effect: 'deny' }), at('dispatch.sent')],
       'effect_without_decision@2',
+    ],
+    ['a decision of a person who did not answer', [received, asked('bob'), byAnn], 'decision_without_answer@2'],
+    ['a decision of a person before the answer', [received, byAnn, asked('ann')], 'decision_without_answer@1'],
+    [
+      'a call that is done without an end of its execution',
+      [received, allow, at('dispatch.sent'), at('exec.started'), { ...at('call.closed'), detail: { state: 'done' } }],
+      'closed_without_end@4',
     ],
     ['two decisions', [received, allow, allow], 'second_decision@2'],
     ['two dispatches', [received, allow, at('dispatch.sent'), at('dispatch.sent')], 'dispatched_twice@3'],

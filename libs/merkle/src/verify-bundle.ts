@@ -1,6 +1,6 @@
 import { type Checkpoint, type NoteVerifier, verifySignedNote } from './checkpoint.ts';
 import { equalBytes, leafHash } from './tree.ts';
-import { type Ended, type Problem, Walk } from './walk.ts';
+import { type Ended, type EntryCheck, type Problem, Walk } from './walk.ts';
 
 /** An exported log and whose signature it must carry. */
 export type Bundle = NoteVerifier & {
@@ -16,6 +16,8 @@ export type Bundle = NoteVerifier & {
   readonly hashInTiles?: (index: number) => Uint8Array | undefined;
   /** Told each leaf hash in order. */
   readonly onLeaf?: (leaf: Uint8Array) => void;
+  /** A check of the caller's own, told each readable entry in order. */
+  readonly onEntry?: EntryCheck;
 };
 
 export type Verification = {
@@ -91,7 +93,7 @@ const byIndex = (a: Problem, b: Problem): number => (a.index ?? -1) - (b.index ?
  * call, and that every checkpoint kept from earlier is a prefix. An empty list of problems means clean.
  */
 export function verifyBundle(bundle: Bundle): Verification {
-  const walk = new Walk(bundle.sha256);
+  const walk = new Walk(bundle.sha256, bundle.onEntry);
   const kept = readKept(bundle, walk);
   const { good, broken } = walkLeaves(bundle, walk, kept);
   checkNewest(bundle, walk, good);

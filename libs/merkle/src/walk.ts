@@ -41,6 +41,10 @@ function endedOf({ index, type, detail }: AuditEntry): Ended | undefined {
 
 type Last = { readonly index: number; readonly seq: number; readonly leaf: string };
 
+/** A check of the caller's own: told each entry in order, it says what is wrong with it. */
+export type EntryCheck = (entry: AuditEntry) => readonly { readonly code: string; readonly message: string }[];
+const NOTHING: ReturnType<EntryCheck> = [];
+
 /** Reads a log from its beginning and keeps what is wrong with it. */
 export class Walk {
   readonly problems: Problem[] = [];
@@ -56,8 +60,11 @@ export class Walk {
   #size = 0;
   #recordedMs = 0;
 
-  constructor(sha256: Sha256) {
+  readonly #onEntry: EntryCheck | undefined;
+
+  constructor(sha256: Sha256, onEntry?: EntryCheck) {
     this.#sha256 = sha256;
+    this.#onEntry = onEntry;
   }
 
   get size(): number {
@@ -94,6 +101,7 @@ export class Walk {
       const ended = endedOf(parsed.value);
       if (ended && this.ended.length < MAX_ENDED) this.ended.push(ended);
       for (const problem of checkStory(this.stories, parsed.value)) this.report({ index, ...problem });
+      for (const problem of this.#onEntry?.(parsed.value) ?? NOTHING) this.report({ index, ...problem });
     }
   }
 

@@ -68,3 +68,12 @@ export const FACTS_MIGRATION: readonly string[] = [TABLES, RIGHTS];
 export const PRINCIPAL_MIGRATION: readonly string[] = [
   'create index fact_principal on audit.fact (principal, log_index) where principal is not null',
 ];
+
+/** Kind of an administrative act; rows that are there are filled from their leaves, but for text that no column holds. */
+export const WHAT_MIGRATION: readonly string[] = [
+  'alter table audit.fact add column what text',
+  `update audit.fact f set what = left(convert_from(e.leaf, 'UTF8')::json->'detail'->>'what', 256) from audit.entry e
+    where e.log_index = f.log_index and f.type = 'admin.changed' and position(convert_to('\\u0000', 'UTF8') in e.leaf) = 0
+    and json_typeof(convert_from(e.leaf, 'UTF8')::json->'detail'->'what') = 'string'`,
+  "create index fact_what on audit.fact (what, log_index) where type = 'admin.changed'",
+];

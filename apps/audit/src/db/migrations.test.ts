@@ -56,9 +56,28 @@ test('a log of any earlier version that is in use ends with the schema of a fres
     await client.query("insert into audit.entry_key values ('ent_1', 0, '\\x00', '\\x00', 1)");
     await client.query("insert into audit.call values ('call_1', 'a', 's', 'pending', 1, '\\x00')");
     await client.query("insert into audit.payload (call_id, sealed_payload) values ('call_1', '\\x01')");
-    await client.end();
+    const hasFacts = version >= '0004';
+    if (hasFacts) {
+      const acts = [
+        '{"detail":{"what":"token.made"}}',
+        String.raw`{"detail":{"what":"\u0000"}}`,
+        '{"detail":{"what":1}}',
+        '{}',
+      ];
+      for (const [at, leaf] of acts.entries()) {
+        const values = [at + 1, Buffer.from(leaf)];
+        await client.query("insert into audit.entry values ($1, 'admin', $1, 'admin.changed', null, 1, $2)", values);
+        await client.query(
+          "insert into audit.fact (log_index, recorded_ms, offset_ms, type, self_approved, differs) values ($1, 1, 0, 'admin.changed', false, false)",
+          [at + 1],
+        );
+      }
+    }
     await migrate(url);
     expect(await describeSchema(url)).toEqual(expected);
+    const { rows } = await client.query<{ what: string | null }>('select what from audit.fact order by log_index');
+    expect(rows.map(({ what }) => what)).toEqual(hasFacts ? ['token.made', null, null, null] : []);
+    await client.end();
   }
 });
 

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import type { Migration } from 'kysely/migration';
-import { FACTS_MIGRATION, PRINCIPAL_MIGRATION } from './migration-facts.ts';
+import { FACTS_MIGRATION, PRINCIPAL_MIGRATION, WHAT_MIGRATION } from './migration-facts.ts';
 import { FREEZE_MIGRATION } from './migration-freeze.ts';
 import { LEASE_MIGRATION } from './migration-lease.ts';
 import { PACKED_MIGRATION } from './migration-packed.ts';
@@ -151,4 +151,5 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0005_packed': run(...PACKED_MIGRATION),
   '0006_lease': run(...LEASE_MIGRATION),
   '0007_fact_principal': run(...PRINCIPAL_MIGRATION),
+  '0008_fact_what': run(...WHAT_MIGRATION),
 };

@@ -226,6 +226,48 @@ describe('questions', () => {
       expect([name, (await ask(name)).rows]).toEqual([name, []]);
   });
 
+  test('tell what went wrong, and who did and read what', async () => {
+    const run = (callId: string, executed: string, end: 'exec.finished' | 'exec.interrupted') => [
+      entry(callId, 'exec.started', 'running', { host: 'local' }),
+      entry(callId, end, end === 'exec.finished' ? 'done' : 'interrupted', { host: 'local', detail: { executed } }),
+      entry(callId, 'call.closed', '', { detail: { state: end === 'exec.finished' ? 'done' : 'interrupted' } }),
+    ];
+    for (const [callId, executed, end] of [
+      ['call_right', 'aa', 'exec.finished'],
+      ['call_other', 'bb', 'exec.finished'],
+      ['call_cut', '', 'exec.interrupted'],
+    ] as const) {
+      await submit(callId);
+      await answer(callId, 'allow');
+      const order = { orderId: `ord_${callId}`, orderHost: 'local', orderExpiresAtMs: BigInt(Date.now() + 60_000) };
+      await audit.append({ ...order, entries: [entry(callId, 'dispatch.sent', 'dispatched', {})] });
+      expect((await audit.append({ entries: run(callId, executed, end) })).refusal).toBeUndefined();
+    }
+    await audit.append({ entries: [entry('call_right', 'audit.read', '', { detail: { reader: 'eve' } })] });
+    await other('admin.changed', { detail: { what: 'token.made', by: 'ann' } });
+    await other('admin.changed', { detail: { what: 'role.given', by: 'carl' } }, '2');
+    const late = { ...entry('', 'admin.changed', '', { detail: { what: 'late', by: 'dan' } }, '3'), emittedMs: 1n };
+    await audit.append({ entries: [late] });
+    const calls = async (question: string, filters = {}) =>
+      (await ask(question, filters)).rows.map((row) => row.call_id);
+    expect(await calls('argument-mismatch')).toEqual(['call_other']);
+    expect(await calls('interrupted')).toEqual(['call_cut']);
+    expect(await calls('open-calls')).toEqual([]);
+    expect((await ask('payload-reads')).rows).toMatchObject([{ call_id: 'call_right', subject: 'eve' }]);
+    expect((await ask('payload-reads', { subject: 'ann' })).rows).toEqual([]);
+    expect((await ask('clock-offsets')).rows).toMatchObject([{ type: 'admin.changed', offset_ms: expect.any(Number) }]);
+    const acts = (await ask('admin-acts')).rows.map(({ what, subject }) => [what, subject]);
+    expect(acts).toEqual([
+      ['late', 'dan'],
+      ['role.given', 'carl'],
+      ['token.made', 'ann'],
+    ]);
+    expect((await ask('admin-acts', { what: 'token.made' })).rows).toMatchObject([{ subject: 'ann' }]);
+    const silent = await ask('silent-hosts', { minutes: '0' });
+    expect(silent.rows).toMatchObject([{ host: 'local', open_calls: 0 }]);
+    expect((await check()).problems).toEqual([expect.objectContaining({ code: 'executed_differs' })]);
+  });
+
   test('come in pages that neither repeat nor leave out a row', async () => {
     await Promise.all(Array.from({ length: 25 }, (_, at) => submit(`call_${at}`)));
     const seen: unknown[] = [];

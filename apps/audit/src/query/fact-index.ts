@@ -16,10 +16,10 @@ const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha2
 type LeafRow = { log_index: string; leaf: Buffer; leaf_hash: Buffer };
 
 const INSERT_FACTS = `insert into audit.fact (log_index, recorded_ms, offset_ms, type, call_id, session_id, agent, principal, host, tool, action, effect,
-  decided_by, approver, policy, grant_id, subject, state, waited_ms, self_approved, differs)
+  decided_by, approver, policy, grant_id, subject, state, what, waited_ms, self_approved, differs)
   select * from jsonb_to_recordset($1::jsonb) as f(log_index bigint, recorded_ms bigint, offset_ms bigint, type text, call_id text, session_id text,
   agent text, principal text, host text, tool text, action text, effect text, decided_by text, approver text, policy text, grant_id text,
-  subject text, state text, waited_ms bigint, self_approved boolean, differs boolean)`;
+  subject text, state text, what text, waited_ms bigint, self_approved boolean, differs boolean)`;
 const UPSERT_STORIES = `insert into audit.story select * from jsonb_to_recordset($1::jsonb) as s(call_id text, received_index bigint, received_ms bigint,
   principal text, agent text, session_id text, host text, tool text, action text, args text, requested_ms bigint, effect text, sent_ms bigint,
   started_ms bigint, closed_index bigint, closed_state text)

@@ -19,6 +19,7 @@ export const FACT_FILTERS: Readonly<Record<string, FilterKind>> = {
   grant: 'text',
   subject: 'text',
   state: 'text',
+  what: 'text',
 };
 
 const COLUMN_OF: Readonly<Record<string, string>> = {

@@ -22,6 +22,8 @@ export type Fact = {
   /** Who read, was erased or acted, for entries without a call. */
   subject: string | null;
   state: string | null;
+  /** Of an administrative act: its kind. */
+  what: string | null;
   /** Of an answer: time since the request. */
   waited_ms: number | null;
   self_approved: boolean;
@@ -143,6 +145,7 @@ export function factOf(entry: AuditEntry, before: Story | undefined): { fact: Fa
     grant_id: grantOf(entry),
     subject: story && entry.type !== 'audit.read' ? null : subjectOf(entry),
     state: columnText(entry.detail?.state ?? (CUSTODY.has(entry.type) ? entry.detail?.scope : undefined)),
+    what: entry.type === 'admin.changed' ? columnText(entry.detail?.what) : null,
     waited_ms: isAnswer ? entry.recorded_ms - Number(story.requested_ms) : null,
     self_approved: isSelfApproved(entry, approver, principal),
     differs: differs(entry, story),

@@ -13,7 +13,13 @@ const FACT_QUESTIONS: readonly Question[] = [
     name: 'entries',
     about: 'any entries, by filter',
     where: 'true',
-    columns: [...DECIDED, 'subject', 'state'],
+    columns: [...DECIDED, 'subject', 'state', 'what'],
+  }),
+  factQuestion({
+    name: 'admin-acts',
+    about: 'what was changed in the administration, and by whom (`subject`)',
+    where: "f.type = 'admin.changed'",
+    columns: ['log_index', 'recorded_ms', 'what', 'subject'],
   }),
   factQuestion({
     name: 'call',

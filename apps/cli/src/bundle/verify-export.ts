@@ -12,6 +12,7 @@ import {
   witnessKeyId,
 } from '@countersign/merkle';
 import { EXIT, RefusedError } from '../output.ts';
+import { ApproverSignatures } from './approver-signatures.ts';
 import { type LogKey, sha256, verifierOf, verifyEd25519 } from './log-crypto.ts';
 import { checkpointOfLine, linesOfFile, readLines } from './log-lines.ts';
 import { TileFolderReader } from './tile-folder.ts';
@@ -34,6 +35,8 @@ export type ExportVerification = Verification & {
   readonly checkpoint: string;
   /** Times, in seconds, that witnesses put to it. */
   readonly witnessed: readonly { readonly name: string; readonly seconds: number }[];
+  /** Approvals whose passkey signature was verified. */
+  readonly signedApprovals: number;
 };
 
 /** Reads a C2SP verifier key of a witness (signature type 4). Throws a RefusedError with exit code 2 for anything else. */
@@ -65,9 +68,14 @@ const joined = (verification: Verification, more: readonly Problem[]): Verificat
   problems: [...verification.problems, ...more].sort((a, b) => (a.index ?? -1) - (b.index ?? -1)),
 });
 
-function finish(verification: Verification, checkpoint: string, { witnesses = [] }: VerifyOptions): ExportVerification {
+function finish(
+  verification: Verification,
+  checkpoint: string,
+  { witnesses = [] }: VerifyOptions,
+  signatures: ApproverSignatures,
+): ExportVerification {
   const { problems, witnessed } = checkWitnesses(checkpoint, witnesses);
-  return { ...joined(verification, problems), checkpoint, witnessed };
+  return { ...joined(verification, problems), checkpoint, witnessed, signedApprovals: signatures.verified };
 }
 
 const older = ({ olderCheckpoint }: VerifyOptions) => (olderCheckpoint === undefined ? {} : { olderCheckpoint });
@@ -81,18 +89,20 @@ function verifyLines(
   tiles?: TileFolderReader,
 ): ExportVerification {
   const log = readLines(lines);
+  const signatures = new ApproverSignatures();
   const verification = verifyBundle({
     leaves: log.leaves,
     get checkpoint() {
       return log.checkpoint();
     },
     checkpoints: kept,
+    onEntry: signatures.take,
     ...(tiles ? { hashInTiles: tiles.hashInTiles, onLeaf: tiles.onLeaf } : {}),
     ...older(options),
     ...verifier,
   });
   tiles?.end();
-  return finish(joined(verification, tiles?.problems ?? []), log.checkpoint(), options);
+  return finish(joined(verification, tiles?.problems ?? []), log.checkpoint(), options, signatures);
 }
 
 /** Verifies an exported log given as NDJSON text: leaves, then the checkpoint. */
@@ -136,17 +146,19 @@ function checkKeyFile(folder: string, log: LogKey): Problem[] {
 function verifyTiles(folder: string, verifier: NoteVerifier, options: VerifyOptions, kept: readonly string[]) {
   const tiles = new TileFolderReader(folder);
   const checkpoint = readText(path.join(folder, 'checkpoint'));
+  const signatures = new ApproverSignatures();
   const verification = verifyBundle({
     leaves: tiles.leaves(),
     checkpoint,
     checkpoints: kept,
     hashInTiles: tiles.hashInTiles,
     onLeaf: tiles.onLeaf,
+    onEntry: signatures.take,
     ...older(options),
     ...verifier,
   });
   tiles.end();
-  return finish(joined(verification, tiles.problems), checkpoint, options);
+  return finish(joined(verification, tiles.problems), checkpoint, options, signatures);
 }
 
 /**

@@ -94,10 +94,11 @@ function verifyLog(folder: string, flags: VerifyFlags, log: LogKey): Checked {
     witnesses: witness,
     ...(olderCheckpoint === undefined ? {} : { olderCheckpoint: readCheckpoint(olderCheckpoint) }),
   });
-  const { problems, moreProblems, entries, openCalls, witnessed, ended } = result;
+  const { problems, moreProblems, entries, openCalls, witnessed, ended, signedApprovals } = result;
   const lines = [
     ...witnessed.map(({ name, seconds }) => `cosigned by ${name} at ${new Date(seconds * 1000).toISOString()}`),
     ...ended.map(endedLine),
+    ...(signedApprovals > 0 ? [`${signedApprovals} approvals signed with a passkey`] : []),
     `${entries} entries, ${openCalls.length} calls open, ${problems.length + moreProblems} problems`,
   ];
   const value = { ...result, root: Buffer.from(root).toString('hex') };

@@ -327,3 +327,11 @@ test("a person signs in at the desk with the organisation's provider, is told wh
   await enrol(kim, 'laptop');
   await context.close();
 }, 90_000);
+
+test('the export holds every signature, and an auditor verifies them without any service', async () => {
+  const out = path.join(stage.installation.data.root, 'passkey-export');
+  await countersign('audit', 'export', '--out', out);
+  const { problems, signedApprovals } = JSON.parse(await countersign('--json', 'audit', 'verify', out));
+  // One alone, three with one signature, one after it was altered, two during the overlap.
+  expect([problems, signedApprovals]).toEqual([[], 7]);
+}, 60_000);

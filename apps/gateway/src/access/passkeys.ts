@@ -51,6 +51,11 @@ export type Passkey = z.infer<typeof passkeySchema>;
 const listSchema = z.object({ version: z.number(), signed: z.base64() });
 
 const refuse = (message: string): Result<never, AccessRefusal> => err({ code: ERROR_CODES.passkeyRefused, message });
+/** A longer list does not fit into its entry with the names of its passkeys. */
+const MAX_NAMED = 800;
+/** Short name of a passkey in entries: the first 16 bytes of the SHA-256 of its id, base64url. */
+const nameOf = (credentialId: string): string =>
+  createHash('sha256').update(credentialId).digest().subarray(0, 16).toString('base64url');
 const keyOf = (credentialId: string): string => createHash('sha256').update(credentialId).digest('hex');
 
 /** Passkeys of people, and the list of them that the organisation root signed. Both are kept in the record. */
@@ -207,7 +212,13 @@ export class Passkeys {
     const value = { version, signed: Buffer.from(signed).toString('base64') };
     const replaced = await this.#replaced(approvers);
     const sha256 = createHash('sha256').update(signed).digest('hex');
-    const detail = { version, approvers: approvers.length, sha256, replaced: replaced.map(({ line }) => line) };
+    const detail = {
+      ...{ version, approvers: approvers.length, sha256, replaced: replaced.map(({ line }) => line) },
+      ...{ rp_id: opened.value.rpId, origins: opened.value.origins },
+      ...(approvers.length > MAX_NAMED
+        ? {}
+        : { credentials: approvers.map(({ credentialId }) => nameOf(credentialId)) }),
+    };
     await recordAct(this.#audit, { what: 'approver_list.published', by, detail }, this.#now(), [
       { kind: LIST, key: CURRENT, expectedVersion: known?.version ?? 0n, value },
       ...replaced.map(({ change }) => change),

@@ -89,6 +89,11 @@ export class Hosts {
     return this.#states.get(id)?.heartbeat;
   }
 
+  /** Clock of the gateway at the newest heartbeat of a host, ms; undefined when it has heard none. */
+  seenMs(id: string): number | undefined {
+    return this.#states.get(id)?.seenMs;
+  }
+
   /** Every heartbeat that is known. */
   all(): Heartbeat[] {
     return [...this.#states.values()].map(({ heartbeat }) => heartbeat);

@@ -24,7 +24,7 @@ import { orderOf, publishRecorded } from './dispatch.ts';
 import { compareWithHuman } from './guardian-opinions.ts';
 import { runsAtAgent } from './hand-over.ts';
 import { narrowView } from './narrow-view.ts';
-import { isOvertaken, recordPartial, rulingDocuments } from './record-partial.ts';
+import { isOvertaken, recordPartial, rulingDocuments, signatureOf } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
 import { redecideChanged } from './redecide-changed.ts';
 import { readView, type View } from './view.ts';
@@ -121,7 +121,7 @@ async function record(
   const saved = terms?.rule && gateway.layers.draft(saving(terms.rule));
   const answered = callEntry({
     ...{ callId, type: 'approval.answered', attempt: ruling.attempt, nowMs },
-    body: { approver, detail },
+    body: { approver: { ...approver, ...signatureOf(ruling) }, detail },
   });
   const decided = entry('decision', terms ? 'approved' : 'denied', { decision, approver });
   const base = {

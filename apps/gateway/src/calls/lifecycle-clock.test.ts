@@ -65,6 +65,24 @@ test('a call that its host began and never reported the end of is interrupted, o
   expect(await stateOf(runs)).toBe('backgrounded');
 });
 
+test('a background command is interrupted once its host was not heard of for an hour', async () => {
+  const id = await plane.pendingCall();
+  await approve(id);
+  await move(id, [
+    ['exec.started', 'running'],
+    ['exec.backgrounded', 'backgrounded'],
+  ]);
+  plane.aheadMs = 50 * MINUTE_MS;
+  const ended = await plane.pendingCall({ executor: 'agent' });
+  await approve(ended);
+  plane.aheadMs = 58 * MINUTE_MS;
+  await becomes(ended, 'expired');
+  expect(await stateOf(id)).toBe('backgrounded');
+  plane.aheadMs = 61 * MINUTE_MS;
+  await becomes(id, 'interrupted');
+  expect(await ofCall(id)).toEqual(expect.arrayContaining(['exec.interrupted', 'call.closed']));
+});
+
 test('a call that its agent carries out cannot be narrowed, since nothing would keep it there', async () => {
   const id = await plane.pendingCall({ executor: 'agent' });
   expect(await approve(id, { narrow: { timeoutMs: 10 } })).toMatchObject({ code: 'countersign.gateway.not_offered' });

@@ -1,4 +1,4 @@
-import { type AppendReply, type CallRecord, ERROR_CODES } from '@countersign/protocol';
+import { type AppendReply, type CallRecord, ERROR_CODES, PasskeyAssertion } from '@countersign/protocol';
 import type { Principal } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import type { Ruling } from '../governance/governance.ts';
@@ -8,6 +8,10 @@ import { callEntry, json } from '../record/entries.ts';
 /** Documents of a ruling as the record takes them. */
 export const rulingDocuments = ({ changes }: Ruling) =>
   changes.map((change) => ({ ...change, value: json(change.value) }));
+
+/** The assertion of an answer as its entry keeps it, so that anybody can verify it later: protobuf in base64. */
+export const signatureOf = ({ own }: Pick<Ruling, 'own'>): { readonly assertion?: string } =>
+  own ? { assertion: Buffer.from(PasskeyAssertion.encode(own).finish()).toString('base64') } : {};
 
 /** True when the record refused because another answer came in between. */
 export const isOvertaken = (reply: AppendReply): boolean => reply.refusal?.code === ERROR_CODES.auditConflict;
@@ -21,7 +25,7 @@ export async function recordPartial(
   ruling: Ruling,
 ): Promise<AppendReply> {
   const { callId } = call;
-  const approver = { subject: by.name, method: by.method, shown: answer.viewDigest };
+  const approver = { subject: by.name, method: by.method, shown: answer.viewDigest, ...signatureOf(ruling) };
   const { missing } = ruling.standing;
   const detail = { answer: answer.answer, reason: maskText(answer.reason), missing, ...ruling.detail };
   const reply = await gateway.audit.append({

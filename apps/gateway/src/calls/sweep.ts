@@ -12,7 +12,9 @@ import { readView } from './view.ts';
 
 const PAGE = 200;
 /** Unfinished states in which nobody is waited for. */
-const STARTED = ['received', 'approved', 'dispatched', 'running', 'handed_over'] as const;
+const STARTED = ['received', 'approved', 'dispatched', 'running', 'backgrounded', 'handed_over'] as const;
+/** A host that was not heard of for this long is lost, and with it what ran in its background. */
+const LOST_MS = 3_600_000;
 /** How long after an order's end a report may still come. */
 const GRACE_MS = 60_000;
 /** A dispatched call is sent again when it was silent for this long. */
@@ -59,6 +61,17 @@ async function sweepDispatched(gateway: Gateway, record: CallRecord, silentMs: n
   await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
 }
 
+/**
+ * Ends a background command whose host is lost. A host that is there, or comes back sooner, says itself how it ended, also after
+ * a crash: its journal knows. A gateway that has just started gives every host the whole time.
+ */
+async function sweepBackgrounded(gateway: Gateway, record: CallRecord): Promise<void> {
+  const heardMs = Math.max(gateway.hosts.seenMs(record.orderHost) ?? gateway.startedMs, Number(record.updatedMs));
+  if (gateway.now() - heardMs < LOST_MS) return;
+  const reason = `host \`${record.orderHost}\` is lost; how the background command ended is unknown`;
+  await close(gateway, record, { type: 'exec.interrupted', state: 'interrupted', reason });
+}
+
 /** Ends a call that its agent did not come for, or did not report on. */
 async function sweepHandedOver(gateway: Gateway, record: CallRecord): Promise<void> {
   const nowMs = gateway.now();
@@ -87,6 +100,7 @@ async function sweepOne(gateway: Gateway, record: CallRecord, { silentMs, files 
   const { turn } = view ?? {};
   if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
   if (record.state === 'running') return sweepDispatched(gateway, record, silentMs);
+  if (record.state === 'backgrounded') return sweepBackgrounded(gateway, record);
   if (await redecideChanged(gateway, record, files)) return;
   if (record.state === 'dispatched') return sweepDispatched(gateway, record, silentMs);
   if (runsAtAgent(record) && record.state !== 'pending') return sweepHandedOver(gateway, record);

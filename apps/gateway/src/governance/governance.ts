@@ -61,6 +61,8 @@ export type Ruling = {
   readonly standing: Standing;
   /** What the receipt of the decision binds. */
   readonly assertions: readonly PasskeyAssertion[];
+  /** This answer's own assertion, for its entry. */
+  readonly own: PasskeyAssertion | undefined;
   /** True when nothing but exactly what is shown can be approved: no grant, no narrowing. */
   readonly exact: boolean;
   /** For the entry: how the answer counted. */
@@ -145,7 +147,7 @@ export class Governance {
     const change = { kind: APPROVAL, key: call.callId, expectedVersion: known.version, value };
     const assertions = decides && answer.approves ? decodeAll(value.decided) : [];
     const exact = queue.passkey === true;
-    return ok({ decides, attempt, standing, detail, assertions, exact, changes: simple ? [] : [change] });
+    return ok({ decides, attempt, standing, detail, assertions, own, exact, changes: simple ? [] : [change] });
   }
 
   /** Assertions that the decision of a call stands on, for its order. */
@@ -218,6 +220,7 @@ export class Governance {
       decides: true,
       attempt: String(value.answers.length),
       assertions: decodeAll(value.decided),
+      own,
       exact: true,
       standing: { satisfied: true, missing: [], counted: [by.name] },
       detail: { break_glass: true, review_hours: rule.reviewHours },
