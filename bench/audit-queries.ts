@@ -58,6 +58,12 @@ const FILTERS: Readonly<Record<string, Readonly<Record<string, string>>[]>> = {
     { agent: 'nobody' },
   ],
   refused: [{}, { agent: 'agent-10' }],
+  volumes: [{ since: '1' }, { since: '1', agent: 'agent-99' }, { since: '1', host: 'host-7' }],
+  'decision-times': [{ since: '1' }, { since: '1', host: 'host-7' }],
+  // Whole entries are not part of this log.
+  'deny-reasons': [{ since: '1' }],
+  'busiest-rules': [{ since: '1' }],
+  'guardian-compared': [{ since: '1' }],
   grants: [{}, { at: String(START_MS + entries * STEP_MS) }],
 };
 

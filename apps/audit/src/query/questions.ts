@@ -1,4 +1,5 @@
 import { factQuestion } from './fact-question.ts';
+import { INSIGHT_QUESTIONS } from './insight-questions.ts';
 import { Parameters, type Question } from './question.ts';
 
 const WHO = ['log_index', 'recorded_ms', 'type', 'call_id', 'agent', 'principal', 'host', 'tool', 'action'] as const;
@@ -209,8 +210,7 @@ const policyCompare: Question = {
 
 /** Every question, by name. */
 export const QUESTIONS: ReadonlyMap<string, Question> = new Map(
-  [...FACT_QUESTIONS, population, openCalls, grants, silentHosts, policyCompare].map((question) => [
-    question.name,
-    question,
-  ]),
+  [...FACT_QUESTIONS, population, openCalls, grants, silentHosts, policyCompare, ...INSIGHT_QUESTIONS].map(
+    (question) => [question.name, question],
+  ),
 );

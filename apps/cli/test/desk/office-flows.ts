@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { endOf } from '../../src/embedded/samples.ts';
 import { axeProblems } from './axe-problems.ts';
-import { LIMIT_MS, stage, stateOf, withPage, write } from './desk-hands.ts';
+import { LIMIT_MS, stage, stateOf, submit, withPage, write } from './desk-hands.ts';
 
 /** Questions to the record, and administration. */
 export function officeFlows(): void {
@@ -36,6 +36,41 @@ export function officeFlows(): void {
       }));
   });
 
+  describe('insights', () => {
+    test('show the denials and rules of the record, in tables too, fit a phone, and are for those who may read the record', () =>
+      withPage({ as: 'local-operator', at: '/insights', phone: true }, async ({ page }) => {
+        const call = await submit('bash', { command: 'sudo id -un' });
+        await expect.poll(() => stateOf(call), { timeout: LIMIT_MS }).toBe('pending');
+        const operator = stage.installation.client('local-operator');
+        const waiting = await operator.callById(call.callId);
+        const viewDigest = waiting.ok ? (waiting.value.viewDigest ?? '') : '';
+        await operator.decide(call.callId, { answer: 'deny', reason: 'not <b>as</b> root', viewDigest });
+        await endOf(call);
+        await endOf(await submit('bash', { command: 'git push --force' }));
+        await page.reload();
+        const reasons = page.getByRole('region', { name: 'Reasons of denials' });
+        await reasons.locator('tr').filter({ hasText: 'not <b>as</b> root' }).filter({ hasText: 'people' }).waitFor();
+        await page
+          .getByRole('region', { name: 'Busiest rules' })
+          .locator('tr')
+          .filter({ hasText: 'git push' })
+          .filter({ hasText: 'deny' })
+          .waitFor();
+        const record = await page.request.get(new URL('/v1/audit/queries/volumes?limit=1000&since=1', page.url()).href);
+        const { rows } = (await record.json()) as { rows: [number, string, string, number][] };
+        const volumes = page.getByRole('region', { name: 'Calls over time' });
+        const total = rows.reduce((sum, [, , , calls]) => sum + calls, 0);
+        await expect.poll(() => volumes.locator('[data-total]').getAttribute('data-total')).toBe(String(total));
+        await volumes.locator('svg.recharts-surface').first().waitFor();
+        expect(await page.evaluate('document.querySelector("#content").scrollWidth <= innerWidth')).toBe(true);
+        await volumes.getByText('The same as a table').click();
+        expect(await axeProblems(page)).toEqual([]);
+        await page.getByLabel('Host').fill('nowhere');
+        await page.getByLabel('Host').press('Enter');
+        await reasons.getByText('Nothing in this period').waitFor();
+      }));
+  });
+
   describe('administration', () => {
     test('a person is added, a token is shown once and revoked, and hardened mode is told', () =>
       withPage({ as: 'local-admin', at: '/admin' }, async ({ page }) => {
@@ -65,8 +100,10 @@ export function officeFlows(): void {
         expect(await axeProblems(page)).toEqual([]);
       }));
 
-    test('an approver sees neither people nor channels', () =>
-      withPage({ at: '/admin' }, async ({ page }) => {
+    test('an approver sees neither people nor channels nor insights', () =>
+      withPage({ at: '/insights' }, async ({ page }) => {
+        await page.getByText('Only auditors, operators and admins see this.').waitFor();
+        await page.getByRole('link', { name: 'Administration' }).click();
         await page.getByText('Only operators and admins see this.').waitFor();
         expect(await page.getByRole('region', { name: 'People' }).count()).toBe(0);
       }));

@@ -30,3 +30,8 @@ export const mayDecide = (me: Me): boolean => me.roles.some((role) => DECIDERS.i
 
 /** True for operators and admins. */
 export const mayOperate = (me: Me): boolean => me.roles.some((role) => role === 'operator' || role === 'admin');
+
+const READERS = ['auditor', 'operator', 'admin'];
+
+/** True when the person may ask the record; the gateway also refuses people who do not see every queue. */
+export const seesRecord = (me: Me): boolean => me.roles.some((role) => READERS.includes(role));

@@ -16,6 +16,7 @@ const PLACES = [
   ['/guardian', 'nav.guardian'],
   ['/policy', 'nav.policy'],
   ['/audit', 'nav.audit'],
+  ['/insights', 'nav.insights'],
   ['/admin', 'nav.admin'],
   ['/you', 'nav.you'],
 ] as const;

@@ -68,6 +68,12 @@ const guardian = createRoute({
   component: lazyRouteComponent(() => import('../guardian/guardian-page.tsx'), 'GuardianPage'),
 });
 
+const insights = createRoute({
+  getParentRoute: () => root,
+  path: '/insights',
+  component: lazyRouteComponent(() => import('../insights/insights-page.tsx'), 'InsightsPage'),
+});
+
 const tree = root.addChildren([
   inboxPage.addChildren([inbox, call]),
   sessions,
@@ -78,6 +84,7 @@ const tree = root.addChildren([
   guardian,
   policy,
   audit,
+  insights,
   admin,
   you,
 ]);

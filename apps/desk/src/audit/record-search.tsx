@@ -4,6 +4,7 @@ import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { type Answer, askRecord, csvAddress, type Filters, QUESTIONS, type QuestionName } from '../api/audit.ts';
 import { Loaded } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { Timeline } from './timeline.tsx';
 
@@ -87,7 +88,7 @@ function Rows({ pages, onCall }: { pages: readonly Answer[]; onCall: (call: stri
     rows.some(({ cells }) => cells[at] !== null && cells[at] !== '') ? [{ name, at }] : [],
   );
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet small">
         <thead>
           <tr>
@@ -110,7 +111,7 @@ function Rows({ pages, onCall }: { pages: readonly Answer[]; onCall: (call: stri
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }
 

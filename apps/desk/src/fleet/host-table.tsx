@@ -1,5 +1,6 @@
 import { useTranslation } from 'react-i18next';
 import type { fetchHosts } from '../api/fleet.ts';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { duration, useNow } from '../inbox/clock.ts';
 import { plainVisible } from '../text/visible-text.ts';
 
@@ -72,7 +73,7 @@ export function HostTable({ hosts }: { hosts: readonly Host[] }) {
     'fleet.pins',
   ] as const;
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet">
         <thead>
           <tr>
@@ -87,6 +88,6 @@ export function HostTable({ hosts }: { hosts: readonly Host[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }

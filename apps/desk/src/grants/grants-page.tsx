@@ -5,6 +5,7 @@ import { fetchGrants, type Grant, revokeGrant } from '../api/fleet.ts';
 import { mayDecide } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded, Page } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { duration, useNow } from '../inbox/clock.ts';
 import { plainVisible } from '../text/visible-text.ts';
 
@@ -68,7 +69,7 @@ export function GrantsPage() {
           found.length === 0 ? (
             <p className="empty">{t('grants.none')}</p>
           ) : (
-            <div className="sheet-wrap">
+            <SheetBox>
               <table className="sheet">
                 <thead>
                   <tr>
@@ -88,7 +89,7 @@ export function GrantsPage() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </SheetBox>
           )
         }
       </Loaded>

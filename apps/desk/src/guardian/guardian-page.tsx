@@ -12,6 +12,7 @@ import {
 import { type Me, mayOperate } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded, Page } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { ModelTable } from './model-figures.tsx';
 import { ReasonedAct } from './reasoned-act.tsx';
@@ -75,7 +76,7 @@ function Differences({ list }: { list: readonly Disagreement[] }) {
   const time = useTime();
   if (list.length === 0) return <p className="empty">{t('guardian.noDifference')}</p>;
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet">
         <thead>
           <tr>
@@ -113,7 +114,7 @@ function Differences({ list }: { list: readonly Disagreement[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }
 

@@ -2,6 +2,7 @@ import { useTranslation } from 'react-i18next';
 import { type Agreement, type ModelFigures, setStanding } from '../api/guardian.ts';
 import { mayOperate } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { ReasonedAct } from './reasoned-act.tsx';
 
@@ -59,7 +60,7 @@ export function ModelTable({ agreement: { models, shadow, threshold } }: { agree
       {models.length === 0 ? (
         <p className="empty">{t('guardian.noModel')}</p>
       ) : (
-        <div className="sheet-wrap">
+        <SheetBox>
           <table className="sheet">
             <thead>
               <tr>
@@ -80,7 +81,7 @@ export function ModelTable({ agreement: { models, shadow, threshold } }: { agree
               ))}
             </tbody>
           </table>
-        </div>
+        </SheetBox>
       )}
     </section>
   );

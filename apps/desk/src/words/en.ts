@@ -1,6 +1,7 @@
 import { enAdmin } from './en-admin.ts';
 import { enAudit } from './en-audit.ts';
 import { enFleet } from './en-fleet.ts';
+import { enInsights } from './en-insights.ts';
 import { enPasskeys } from './en-passkeys.ts';
 import { enReview } from './en-review.ts';
 
@@ -9,6 +10,7 @@ export const en = {
   ...enAdmin,
   ...enAudit,
   ...enFleet,
+  ...enInsights,
   ...enPasskeys,
   ...enReview,
   'nav.label': 'Main',

@@ -2,6 +2,7 @@ import type { Dictionary } from './dictionary.ts';
 import { zhAdmin } from './zh-admin.ts';
 import { zhAudit } from './zh-audit.ts';
 import { zhFleet } from './zh-fleet.ts';
+import { zhInsights } from './zh-insights.ts';
 import { zhPasskeys } from './zh-passkeys.ts';
 import { zhReview } from './zh-review.ts';
 
@@ -10,6 +11,7 @@ export const zh: Dictionary = {
   ...zhAdmin,
   ...zhAudit,
   ...zhFleet,
+  ...zhInsights,
   ...zhPasskeys,
   ...zhReview,
   'nav.label': '主导航',

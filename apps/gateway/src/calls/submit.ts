@@ -147,9 +147,10 @@ async function record(
     detail: replayDetail(call.args),
   });
   if (outcome.effect === 'ask') {
+    const detail = { reasons: [reason], queue: base.call.queue, rules: evaluation.decision.decidingRules };
     const reply = await gateway.audit.append({
       ...base,
-      entries: [received, entry('approval.requested', 'pending', { ...context, detail: { reasons: [reason] } })],
+      entries: [received, entry('approval.requested', 'pending', { ...context, detail })],
     });
     if (!reply.refusal) advise(gateway, { found, call, evaluation }, outcome.verdict);
     return reply;
