@@ -23,7 +23,7 @@ export async function migrate(databaseUrl: string): Promise<void> {
   }
 }
 
-/** One connection with the rights of the writer role, and no more. `onLost` is told when it breaks. */
+/** One connection with the rights of the writer role, and no more. `onLost` is told when it breaks or warns. */
 export async function connectWriter(databaseUrl: string, onLost: (error: Error) => void): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: databaseUrl,
@@ -31,6 +31,10 @@ export async function connectWriter(databaseUrl: string, onLost: (error: Error) 
     application_name: 'countersign-audit',
   });
   client.on('error', onLost);
+  // INVARIANT: a commit that no standby has is not answered. PostgreSQL only warns when it stops waiting for one.
+  client.on('notice', ({ code, message }) => {
+    if (code?.startsWith('01')) onLost(new Error(`the database warned: ${message}`));
+  });
   await client.connect();
   await client.query('set role countersign_writer');
   return client;

@@ -1,53 +1,19 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { describe, expect, test, vi } from 'vitest';
-import { decision, received } from '../../test/drafts.ts';
+import { decision } from '../../test/drafts.ts';
+import { expectRecorded, load, queryOnce } from '../../test/load.ts';
 import { type AuditProcess, useAudit } from '../../test/use-audit.ts';
 
 vi.setConfig({ testTimeout: 90_000 });
 const suite = useAudit();
 const QUICK_LEASE = { lease: { renewMs: 300, ttlMs: 1_500 } };
 
-async function query<T extends pg.QueryResultRow>(text: string): Promise<T[]> {
-  const client = new pg.Client({ connectionString: suite.databaseUrl });
-  client.on('error', () => undefined);
-  await client.connect();
-  try {
-    return (await client.query<T>(text)).rows;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
-}
+const query = <T extends pg.QueryResultRow>(text: string) => queryOnce<T>(suite.databaseUrl, text);
 
 const writerPid = async () => (await query<{ pid: number }>('select pid from audit.lease'))[0]?.pid ?? 0;
 
-/** Appends until it is stopped; keeps what was answered. */
-function load(audit: AuditProcess, prefix: string): { answered: string[]; stop: () => void } {
-  const answered: string[] = [];
-  let running = true;
-  const appender = async (at: number) => {
-    for (let n = 0; running; n += 1) {
-      const callId = `call_${prefix}_${at}_${n}`;
-      const reply = await audit.append(received(callId));
-      if (!reply.refusal) answered.push(callId);
-    }
-  };
-  for (let at = 0; at < 8; at += 1) void appender(at);
-  return {
-    answered,
-    stop: () => {
-      running = false;
-    },
-  };
-}
-
-async function expectRecorded(audit: AuditProcess, answered: readonly string[]): Promise<void> {
-  const rows = await query<{ call_id: string }>('select call_id from audit.call');
-  const known = new Set(rows.map((row) => row.call_id));
-  expect(answered.filter((callId) => !known.has(callId))).toEqual([]);
-  const verified = await suite.verified(audit);
-  expect(verified.problems).toEqual([]);
-  expect(verified.openCalls.length).toBe(known.size);
-}
+const expectAll = (audit: AuditProcess, answered: readonly string[]) =>
+  expectRecorded(suite, { audit, url: suite.databaseUrl, answered });
 
 describe('two replicas', () => {
   test('one writes and the other stands by; after a kill the other has everything that was answered', async () => {
@@ -61,7 +27,7 @@ describe('two replicas', () => {
     stop();
     await standby.serving();
     expect(await writerPid()).not.toBe(before);
-    await expectRecorded(standby, answered);
+    await expectAll(standby, answered);
     expect((await standby.append(decision(answered[0] ?? '', 'allow'))).refusal).toBeUndefined();
   });
 
@@ -76,7 +42,7 @@ describe('two replicas', () => {
     expect(await old.ended).toBe(1);
     stop();
     expect(await query('select next_index n from audit.head')).toEqual(taken);
-    await expectRecorded(next, answered);
+    await expectAll(next, answered);
   });
 
   test('a leader that ends in order leaves the lease free at once', async () => {
@@ -118,6 +84,6 @@ describe('the database', () => {
         { timeout: 20_000 },
       )
       .toBe(true);
-    await expectRecorded(await suite.start(), answered);
+    await expectAll(await suite.start(), answered);
   });
 });

@@ -103,8 +103,10 @@ export class FactIndex {
   #wanted = 0;
   #running: Promise<void> | undefined;
   #stopped = false;
+  /** Why the last step failed; empty after one that did not. */
+  #problem = '';
 
-  /** `pool` may write the tables of the index. */
+  /** `pool` may write the tables of the index; `onError` is told once of a failure that repeats. */
   constructor(pool: pg.Pool, onError: (error: unknown) => void) {
     this.#pool = pool;
     this.#onError = onError;
@@ -125,7 +127,7 @@ export class FactIndex {
     this.#wanted = Math.max(this.#wanted, size);
     if (this.#running || this.#stopped || this.#next >= this.#wanted) return;
     this.#running = this.#run()
-      .catch(this.#onError)
+      .catch((error: unknown) => this.#fail(error))
       .finally(() => {
         this.#running = undefined;
       });
@@ -145,6 +147,12 @@ export class FactIndex {
   async stop(): Promise<void> {
     this.#stopped = true;
     await this.#running;
+  }
+
+  #fail(error: unknown): void {
+    const problem = error instanceof Error ? error.message : String(error);
+    if (problem !== this.#problem) this.#onError(error);
+    this.#problem = problem;
   }
 
   async #run(): Promise<void> {
@@ -170,6 +178,7 @@ export class FactIndex {
       await client.query('update audit.follower set next_index = $2 where name = $1', [NAME, to]);
       await client.query('commit');
       this.#next = to;
+      this.#problem = '';
       if (to === from) this.#wanted = Math.min(this.#wanted, to);
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
