@@ -1,5 +1,6 @@
 import { chmodSync, chownSync, statSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { endOf } from '../../src/embedded/samples.ts';
 import { axeProblems } from './axe-problems.ts';
 import { inProject, LIMIT_MS, openCall, row, stage, stateOf, submit, withPage, write } from './desk-hands.ts';
@@ -73,6 +74,48 @@ export function sessionFlows(): void {
         await expect.poll(() => stateOf(call), { timeout: LIMIT_MS }).toBe('stopped');
       }));
 
+    test('an operator states what a session is for and changes its modes, inside the ceilings that are shown', () =>
+      withPage({ as: 'local-operator', at: `/sessions/${stage.session}` }, async ({ page }) => {
+        await page.getByText('Stated by the agent; nobody checked it.').waitFor();
+        await page.getByLabel('What this session is for').fill('tidy <b>the notes</b> \u202eonly');
+        await page.getByRole('button', { name: 'State it' }).click();
+        await page.getByText('Stated by local-operator.').waitFor();
+        await page.locator('blockquote').filter({ hasText: 'tidy <b>the notes</b> ⟨U+202E⟩only' }).waitFor();
+        const modes = page.getByRole('form', { name: 'Modes' });
+        await modes.getByText('Ceilings of the policy').waitFor();
+        expect(await modes.locator('option[value="full_access"]').isDisabled()).toBe(true);
+        await modes.getByLabel('Permission mode').selectOption('strict');
+        await modes.getByRole('button', { name: 'Change modes' }).click();
+        await page.locator('.facts').getByText('strict · ').waitFor();
+        await modes.getByLabel('Permission mode').selectOption('dev');
+        await modes.getByRole('button', { name: 'Change modes' }).click();
+        await page.locator('.facts').getByText('dev · ').waitFor();
+        await page.getByRole('region', { name: 'Permission files' }).waitFor();
+        expect(await axeProblems(page)).toEqual([]);
+      }));
+
+    test('`always` shows its rule before the click, what comes of it is told, and the rule is revoked in the ledger', () =>
+      withPage({ as: 'local-operator' }, async ({ page }) => {
+        await setMode('strict');
+        const call = await submit('bash', { command: 'ls -a' });
+        const other = await write('stays-open.txt');
+        await row(page, other).waitFor();
+        await openCall(page, call);
+        await page.getByText('Approve always would save this rule').click();
+        const offer = page.locator('.always');
+        for (const text of ['local: it allows nothing', 'ls', 'Until']) await offer.getByText(text).first().waitFor();
+        await offer.getByRole('button', { name: 'Approve always' }).click();
+        await page.locator(`[data-told="${call.callId}"]`).getByText('done', { exact: true }).waitFor();
+        await page.getByRole('link', { name: 'Grants' }).click();
+        const rule = page.getByRole('region', { name: 'Saved rules' }).locator('[data-rule]').filter({ hasText: 'ls' });
+        await rule.getByText('in force').waitFor();
+        await page.getByRole('region', { name: 'Trusted files and folders' }).getByLabel('Agent').waitFor();
+        expect(await axeProblems(page)).toEqual([]);
+        await rule.getByRole('button', { name: 'Revoke' }).click();
+        await rule.waitFor({ state: 'detached' });
+        await setMode('dev');
+      }));
+
     test('an operator freezes one host and one agent with a reason, and lifts each', () =>
       withPage({ as: 'local-operator', at: '/fleet' }, async ({ page }) => {
         const local = page.locator('[data-host="local"]');
@@ -94,6 +137,12 @@ export function sessionFlows(): void {
         }
       }));
   });
+}
+
+async function setMode(permissionMode: string): Promise<void> {
+  const route = `/v1/sessions/${stage.session}/modes`;
+  const set = await stage.installation.client('local-operator').request('POST', route, z.unknown(), { permissionMode });
+  expect(set.ok).toBe(true);
 }
 
 async function running(callId: string): Promise<boolean> {

@@ -45,6 +45,8 @@ const contextSchema = z.object({
       approvalMode: z.string(),
       model: z.string(),
       requestText: z.string(),
+      /** Who stated the request; absent: the agent. */
+      requestBy: z.optional(z.string()),
       state: z.string(),
     }),
   ),

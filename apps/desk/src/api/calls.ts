@@ -35,7 +35,24 @@ const detailSchema = z.extend(callSchema, {
     /** Sessions from the root to the one that executes. */
     chain: z.optional(z.array(z.string())),
     /** How long an approval may hold; `session` lists what a grant would cover. */
-    offers: z.optional(z.object({ once: z.boolean(), session: z.optional(z.array(z.string())) })),
+    offers: z.optional(
+      z.object({
+        once: z.boolean(),
+        session: z.optional(z.array(z.string())),
+        /** The rule that `always` would save. */
+        always: z.optional(
+          z.object({
+            says: z.array(z.string()),
+            reach: z.string(),
+            folder: z.optional(z.string()),
+            files: z.array(z.string()),
+            expiresMs: z.number(),
+            /** Somebody else has to publish it. */
+            proposal: z.boolean(),
+          }),
+        ),
+      }),
+    ),
   }),
   viewDigest: z.string(),
   /** An approval needs the person's passkey. */
@@ -91,12 +108,15 @@ export type Narrowing = {
   readonly readOnlyPaths?: readonly string[];
 };
 
+/** How an approval can be kept for later calls. */
+export type Kept = 'session' | 'always';
+
 /** What a person answers. */
 export type Answer = {
   readonly answer: 'approve' | 'deny';
   readonly reason: string;
-  /** Only `session` where the call offers it. */
-  readonly remember?: 'session';
+  /** Only where the call offers it: a grant for the session, or a saved rule. */
+  readonly remember?: Kept;
   readonly narrow?: Narrowing | undefined;
 };
 

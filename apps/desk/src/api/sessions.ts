@@ -14,6 +14,8 @@ const sessionSchema = z.object({
   state: z.string(),
   parent: z.optional(z.string()),
   requestText: z.string(),
+  /** Who stated the request; absent: the agent. */
+  requestBy: z.optional(z.string()),
 });
 export type Session = z.infer<typeof sessionSchema>;
 
@@ -49,3 +51,42 @@ export const closeSession = (id: string, reason: string, csrf: string | undefine
     z.object({ state: z.string() }),
     { csrf },
   );
+
+/** Modes of a session, loosest last. */
+export const PERMISSION_MODES = ['strict', 'dev', 'networked', 'yolo'] as const;
+export const APPROVAL_MODES = ['manual', 'auto', 'full_access'] as const;
+export type Modes = Pick<Session, 'permissionMode' | 'approvalMode' | 'eternal'>;
+
+/** Changes modes of an open session for later calls. Rejects when they are above the ceilings. */
+export const changeModes = (id: string, modes: Modes, csrf: string | undefined) =>
+  change('POST', `/v1/sessions/${encodeURIComponent(id)}/modes`, z.object({ id: z.string() }), { csrf, body: modes });
+
+/** States what a session is for, in the person's own words. */
+export const stateRequest = (id: string, text: string, csrf: string | undefined) =>
+  change('POST', `/v1/sessions/${encodeURIComponent(id)}/request`, z.object({ id: z.string() }), {
+    csrf,
+    body: { text },
+  });
+
+const ceilingsSchema = z.object({
+  policy: z.object({
+    ceilings: z.looseObject({
+      mode: z.optional(z.string()),
+      fullAccess: z.optional(z.boolean()),
+      eternal: z.optional(z.boolean()),
+    }),
+    security: z.looseObject({ hardened_mode: z.optional(z.boolean()) }),
+  }),
+});
+
+/** The loosest modes that anybody may give a session. */
+export type Ceilings = { readonly mode: string; readonly fullAccess: boolean; readonly eternal: boolean };
+
+export async function fetchCeilings(): Promise<Ceilings> {
+  const { ceilings, security } = (await request('/v1/policy', ceilingsSchema)).policy;
+  return {
+    mode: ceilings.mode ?? 'yolo',
+    fullAccess: ceilings.fullAccess === true,
+    eternal: ceilings.eternal === true && security.hardened_mode !== true,
+  };
+}

@@ -2,12 +2,14 @@ import { Alert, Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useTranslation } from 'react-i18next';
 import { fetchGrants, type Grant, revokeGrant } from '../api/fleet.ts';
-import { mayDecide } from '../api/me.ts';
+import { mayDecide, seesRecord } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded, Page } from '../app/page-state.tsx';
 import { SheetBox } from '../app/sheet-box.tsx';
 import { duration, useNow } from '../inbox/clock.ts';
 import { plainVisible } from '../text/visible-text.ts';
+import { SavedRules } from './saved-rules.tsx';
+import { Trusts } from './trusts.tsx';
 
 const EVERY_MS = 5_000;
 
@@ -93,6 +95,12 @@ export function GrantsPage() {
           )
         }
       </Loaded>
+      {seesRecord(useMe()) && (
+        <>
+          <SavedRules />
+          <Trusts />
+        </>
+      )}
     </Page>
   );
 }

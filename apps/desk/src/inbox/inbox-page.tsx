@@ -11,6 +11,7 @@ import { useNow } from './clock.ts';
 import { type InboxSearch, inboxSearch } from './inbox-search.ts';
 import './inbox.css';
 import { InboxFilters } from './inbox-filters.tsx';
+import { JustDecided, MAX_TOLD } from './just-decided.tsx';
 import { SavedViews } from './saved-views.tsx';
 import { useMarked } from './use-marked.ts';
 import { useTypedSearch, withText } from './use-typed-search.ts';
@@ -158,7 +159,10 @@ export function InboxPage() {
   const { t } = useTranslation();
   const { callId, search, setSearch, openCall } = useInboxAddress();
   const order = useRef<readonly Call[]>([]);
+  const [told, setTold] = useState<readonly Call[]>([]);
   const openNext = (after: string) => {
+    const answered = order.current.find((call) => call.callId === after);
+    if (answered) setTold((before) => [answered, ...before.filter((call) => call !== answered)].slice(0, MAX_TOLD));
     const index = order.current.findIndex((call) => call.callId === after);
     openCall((order.current[index + 1] ?? order.current[index - 1])?.callId);
   };
@@ -166,6 +170,7 @@ export function InboxPage() {
     <div className="inbox" data-open={callId !== undefined || undefined}>
       <InboxSide search={search} setSearch={setSearch} openCall={openCall} openId={callId} order={order} />
       <section className="inbox-main" aria-label={t('review.digest')}>
+        <JustDecided calls={told} onClose={(id) => setTold(told.filter((call) => call.callId !== id))} />
         {callId === undefined ? (
           <p className="empty">{t('inbox.choose')}</p>
         ) : (

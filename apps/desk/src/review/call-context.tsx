@@ -7,6 +7,7 @@ import type { CallDetail } from '../api/calls.ts';
 import { plainVisible } from '../text/visible-text.ts';
 import { Quorum } from './quorum.tsx';
 import { StateName } from './state-name.tsx';
+import { StatedRequest } from './stated-request.tsx';
 import { TouchFacts } from './touch-facts.tsx';
 import { useCallContext } from './use-call-context.ts';
 
@@ -87,16 +88,7 @@ function Session({ session, chain }: { session: NonNullable<Context['session']>;
   return (
     <section className="card">
       <h2>{t('review.request')}</h2>
-      {session.requestText === '' ? (
-        <p className="dim">{t('review.noRequest')}</p>
-      ) : (
-        <>
-          <blockquote className="wrap pre">
-            <bdi>{plainVisible(session.requestText)}</bdi>
-          </blockquote>
-          <p className="dim small">{t('review.requestBy')}</p>
-        </>
-      )}
+      <StatedRequest session={session} />
       <dl className="facts">
         <dt>{t(chain.length > 1 ? 'review.chain' : 'call.session')}</dt>
         <dd className="mono small">{(chain.length > 0 ? chain : [session.id]).map(plainVisible).join(' → ')}</dd>

@@ -2,13 +2,13 @@ import { Alert, Button, Kbd, Textarea } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { type RefObject, useEffect, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { type Answer, type CallDetail, stopTurn } from '../api/calls.ts';
-import { mayDecide } from '../api/me.ts';
+import { type Answer, type CallDetail, type Kept, stopTurn } from '../api/calls.ts';
+import { mayDecide, mayOperate } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
 import { useMe } from '../app/me-context.tsx';
 import { useProblemText } from '../passkeys/passkey-problem.tsx';
-import { plainVisible } from '../text/visible-text.ts';
 import { canNarrow, NarrowPanel, NOTHING_TAKEN, narrowingOf } from './narrow-panel.tsx';
+import { AlwaysOffer, Coverage } from './offers.tsx';
 import { readableArguments } from './readable-arguments.ts';
 import { useGuardTime } from './use-guard-time.ts';
 
@@ -77,22 +77,6 @@ function useAnswer({ call, onReadAgain, onRecorded }: Props) {
 /** The texts that nobody can approve: nothing would show what runs. */
 const isEmpty = (call: CallDetail): boolean => readableArguments(call.tool, call.arguments).main.trim() === '';
 
-function Coverage({ covers }: { covers: readonly string[] }) {
-  const { t } = useTranslation();
-  return (
-    <details className="small coverage">
-      <summary>{t('decide.covers')}</summary>
-      <ul className="plain">
-        {covers.map((cover) => (
-          <li key={cover} className="wrap">
-            <bdi>{plainVisible(cover)}</bdi>
-          </li>
-        ))}
-      </ul>
-    </details>
-  );
-}
-
 function UnseenHint({ call, endOfText }: Pick<Props, 'call' | 'endOfText'>) {
   const { t } = useTranslation();
   const unseen = useUnseenEnd(endOfText);
@@ -125,9 +109,9 @@ export function DecisionBar(props: Props) {
   const held = !settled || answer.isPending || answer.isSuccess;
   const [taken, setTaken] = useState(NOTHING_TAKEN);
   const narrow = narrowingOf(taken, call);
-  const covers = call.view.offers?.session;
+  const { session: covers, always } = call.view.offers ?? {};
   const cannotApprove = held || isEmpty(call) || narrow === false;
-  const approve = (remember?: 'session') => {
+  const approve = (remember?: Kept) => {
     if (held || isEmpty(call) || narrow === false) return;
     answer.mutate({ answer: 'approve', reason, narrow, ...(remember === undefined ? {} : { remember }) });
   };
@@ -164,6 +148,9 @@ export function DecisionBar(props: Props) {
         autosize
       />
       {covers && <Coverage covers={covers} />}
+      {always && mayOperate(me) && (
+        <AlwaysOffer rule={always} held={cannotApprove || narrow !== undefined} onApprove={() => approve('always')} />
+      )}
       {call.passkey && <p className="small dim">{t('passkey.needed')}</p>}
       {call.refusal && <p className="small warn-text">{t('decide.refusal', { why: call.refusal })}</p>}
       {canNarrow(call) && <NarrowPanel call={call} form={taken} onChange={setTaken} />}

@@ -3,11 +3,14 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
-import { mayOperate } from '../api/me.ts';
+import { mayOperate, seesRecord } from '../api/me.ts';
 import { closeSession, type Session } from '../api/sessions.ts';
 import { useMe } from '../app/me-context.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { SessionCalls } from './session-calls.tsx';
+import { SessionFiles } from './session-files.tsx';
+import { SessionModes } from './session-modes.tsx';
+import { SessionRequest } from './session-request.tsx';
 
 function CloseForm({ session }: { session: Session }) {
   const { t } = useTranslation();
@@ -56,11 +59,16 @@ function CloseForm({ session }: { session: Session }) {
 /** One session: whom it acts for, what it may do, its calls. */
 export function SessionDetail({ session }: { session: Session }) {
   const { t } = useTranslation();
+  const me = useMe();
+  const operates = mayOperate(me) && session.state === 'open';
   const facts = [
     ['call.principal', session.principal],
     ['call.host', session.host],
     ['review.project', session.project],
-    ['review.mode', `${session.permissionMode} · ${t('review.approvalMode')} ${session.approvalMode}`],
+    [
+      'review.mode',
+      `${session.permissionMode} · ${t('review.approvalMode')} ${session.approvalMode}${session.eternal ? ` · ${t('sessions.unattended')}` : ''}`,
+    ],
   ] as const;
   return (
     <article className="stack session" aria-label={session.id}>
@@ -86,18 +94,12 @@ export function SessionDetail({ session }: { session: Session }) {
             </>
           )}
         </dl>
-        {session.requestText !== '' && (
-          <div>
-            <h3>{t('review.request')}</h3>
-            <blockquote className="wrap pre">
-              <bdi>{plainVisible(session.requestText)}</bdi>
-            </blockquote>
-            <p className="dim small">{t('review.requestBy')}</p>
-          </div>
-        )}
+        <SessionRequest session={session} mayState={operates} />
+        {operates && <SessionModes session={session} />}
         <CloseForm session={session} />
       </section>
       <SessionCalls session={session.id} />
+      {seesRecord(me) && <SessionFiles session={session.id} />}
     </article>
   );
 }

@@ -40,6 +40,7 @@ const sessionOf = (session: Session) => ({
   approvalMode: session.approval_mode,
   model: [session.model.provider, session.model.name].filter(Boolean).join(' '),
   requestText: session.request_text,
+  ...(session.request_by === undefined ? {} : { requestBy: session.request_by }),
   state: session.state,
 });
 
