@@ -15,6 +15,7 @@ import { addGuardianCommand } from './commands/guardian.ts';
 import { addKeysCommand } from './commands/keys.ts';
 import { addLoginLinkCommand } from './commands/login-link.ts';
 import { addNotificationsCommand } from './commands/notifications.ts';
+import { addPermissionCommand, addRequestsCommand } from './commands/permission.ts';
 import { addPolicyCommand } from './commands/policy.ts';
 import { addProcessesCommand } from './commands/processes.ts';
 import { addRulesCommand } from './commands/rules.ts';
@@ -65,6 +66,8 @@ function program(): Command {
     addControlPlaneCommand,
     addTrustCommand,
     addRulesCommand,
+    addPermissionCommand,
+    addRequestsCommand,
   ]) {
     add(root);
   }

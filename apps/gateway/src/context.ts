@@ -23,6 +23,7 @@ import type { PolicyDesk } from './policy/policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
 import type { Members } from './record/members.ts';
 import type { Sessions } from './record/sessions.ts';
+import type { RequestDesk } from './requests/request-desk.ts';
 import type { TurnLeases } from './sessions/turn-leases.ts';
 
 /** What the transitions of a call need. */
@@ -39,6 +40,8 @@ export type Gateway = {
   readonly hostFiles: HostFiles;
   /** Trusts and saved rules. */
   readonly layers: RecordedLayers;
+  /** What agents ask a person for, beside calls. */
+  readonly requests: RequestDesk;
   readonly guardian: GuardianClient;
   readonly opinions: OpinionDesk;
   readonly hub: EventHub;

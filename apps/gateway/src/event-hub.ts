@@ -6,6 +6,8 @@ export const DESK_EVENTS = [
   'freeze',
   'break_glass',
   'turn_paused',
+  'permission_request',
+  'permission_resolved',
 ] as const;
 
 /** An event of the desk's stream; `data` holds masked text only. */

@@ -27,6 +27,7 @@ import { type PolicyConfig, PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
 import { Members } from './record/members.ts';
+import { RequestDesk } from './requests/request-desk.ts';
 import { TurnLeases } from './sessions/turn-leases.ts';
 
 /** What tests may put in place of the real clock and of passing each step. */
@@ -82,9 +83,8 @@ export async function openGateway(
   const grants = new GrantLedger({ ...common, jetstream: jetstream(connection), manager });
   await grants.open(await bus.othersRun());
   bus.answerPings();
-  const people = openPeople(config, { audit, policy, control, now });
   return {
-    ...people,
+    ...openPeople(config, { audit, policy, control, now }),
     audit,
     metrics,
     rosters,
@@ -94,6 +94,7 @@ export async function openGateway(
     policy,
     hostFiles: new HostFiles({ connection, identity, now }),
     layers: await RecordedLayers.open(audit, now),
+    requests: new RequestDesk(audit, now),
     guardian: grpcClient(GuardianClient, config.guardianAddress, tlsTo('guardian')),
     opinions: new OpinionDesk(),
     hub,

@@ -5,7 +5,7 @@ import { type CallRequest, type SubmittedCall, submitCall } from './call.ts';
 import { createLink } from './link.ts';
 import { type Report, reportCall } from './report.ts';
 import { openSession, type SessionRefused, type SessionRequest } from './session.ts';
-import { closeSession, issueChildToken } from './session-command.ts';
+import { closeSession, issueChildToken, type PermissionUpdateRequest, requestPermissions } from './session-command.ts';
 import { startTurn, type Turn } from './turn.ts';
 
 /** An agent's connection to its control plane. */
@@ -16,6 +16,10 @@ export type Agent = {
   readonly report: (report: Report) => Promise<string>;
   /** A one-time token for a child of an open session. */
   readonly issueChildToken: (session: string) => Promise<Result<string, SessionRefused>>;
+  /** Asks for permission updates of an open session; resolves when somebody decided. */
+  readonly requestPermissions: (
+    request: PermissionUpdateRequest,
+  ) => Promise<Result<{ decidedBy: string }, SessionRefused>>;
   readonly closeSession: (session: string, reason?: string) => Promise<Result<undefined, SessionRefused>>;
   /** Begins a turn; name its id in calls that end with it. */
   readonly startTurn: (session: string) => Turn;
@@ -45,6 +49,7 @@ export async function connectAgent(options: {
     call: (request) => submitCall(link, request),
     report: (report) => reportCall(link, report),
     issueChildToken: (session) => issueChildToken(link, session),
+    requestPermissions: (request) => requestPermissions(link, request),
     closeSession: (session, reason) => closeSession(link, session, reason),
     startTurn: (session) => startTurn(link, session),
     close: () => connection.close(),

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { err, makeId, ok, type Result } from '@countersign/kernel';
-import { EnvelopeKind, SessionOpen, sealTo } from '@countersign/protocol';
+import { type CallEvent, EnvelopeKind, SessionOpen, sealTo } from '@countersign/protocol';
 import type { Link } from './link.ts';
 import { resendUntilStopped } from './resend.ts';
 
@@ -14,6 +14,10 @@ export type SessionRequest = {
   readonly permissionMode?: string;
   readonly approvalMode?: string;
   readonly sessionId?: string;
+  /** In a folder that this agent may not work in yet: waits while a person is asked to trust it, instead of being refused at once. */
+  readonly untilTrusted?: boolean;
+  /** Told that the folder waits for a person. */
+  readonly onWaiting?: (event: CallEvent) => void;
   /** Session that this one descends from, with a token that it issued. */
   readonly parent?: { readonly session: string; readonly token: string };
 };
@@ -47,7 +51,13 @@ export async function openSession(
     matches: (event) => event.type.startsWith('session.') && event.sessionId === sessionId,
     onEvent: (event) => {
       if (event.type === 'session.opened') resolve(ok({ sessionId }));
-      if (event.type === 'session.refused') resolve(err({ code: event.code, message: event.reason }));
+      // Somebody decided about the folder: the next sending is answered by that.
+      if (event.type === 'session.folder') link.publish(link.callSubject, message);
+      if (event.type !== 'session.refused') return;
+      if (!(request.untilTrusted && event.state === 'pending'))
+        return resolve(err({ code: event.code, message: event.reason }));
+      sending.answered();
+      request.onWaiting?.(event);
     },
     onClosed: reject,
   });

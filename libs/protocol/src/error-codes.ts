@@ -27,6 +27,7 @@ export const ERROR_CODES = {
   noApprover: 'countersign.gateway.no_approver',
   turnEnded: 'countersign.gateway.turn_ended',
   notOffered: 'countersign.gateway.not_offered',
+  permissionDenied: 'countersign.gateway.permission_denied',
   childToken: 'countersign.gateway.child_token',
   rateLimited: 'countersign.gateway.rate_limited',
   internal: 'countersign.gateway.internal',

@@ -3,6 +3,7 @@ import { ERROR_CODES, type ErrorCode, type SessionOpen } from '@countersign/prot
 import type { Gateway } from '../context.ts';
 import type { Member } from '../record/members.ts';
 import { MAX_DEPTH, type Session, type VersionedSession } from '../record/sessions.ts';
+import { askFolder } from '../requests/ask-person.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { spendChildToken } from '../sessions/child-token.ts';
 import { outsideRoots } from '../sessions/rooted.ts';
@@ -14,6 +15,8 @@ const PERMISSION_MODES = new Set(['strict', 'dev', 'networked', 'yolo']);
 const APPROVAL_MODES = new Set(['manual', 'auto', 'full_access']);
 
 type Refusal = { readonly code: ErrorCode; readonly message: string };
+
+const placeOf = ({ host, project, sessionId }: SessionOpen) => ({ host, path: project, opens: sessionId });
 
 function check(gateway: Gateway, member: Member, request: SessionOpen, session: Session): Refusal | undefined {
   const invalid = (message: string) => ({ code: ERROR_CODES.invalidArguments, message });
@@ -29,7 +32,7 @@ function check(gateway: Gateway, member: Member, request: SessionOpen, session: 
       code: ERROR_CODES.unknownRoot,
       message: `host \`${request.host.slice(0, 64)}\` is not enrolled for this agent`,
     };
-  return outsideRoots(gateway, member, request.host, request.project);
+  return undefined;
 }
 
 type Parent = { readonly from: VersionedSession; readonly to: Session };
@@ -83,6 +86,14 @@ export async function openSession(gateway: Gateway, member: Member, request: Ses
   };
   const refusal = check(gateway, member, request, session);
   if (refusal) return answer('session.refused', { code: refusal.code, reason: refusal.message });
+  const isOutside = () => outsideRoots(gateway, member, request.host, request.project);
+  // Another gateway may just have recorded the trust.
+  if (isOutside()) await gateway.layers.refresh();
+  const outside = isOutside();
+  if (outside) {
+    const { code, message, state, requestId } = await askFolder(gateway, member, placeOf(request), outside);
+    return answer('session.refused', { code, reason: message, state, requestId });
+  }
   const parent = await parentOf(gateway, request, session);
   if (!parent.ok) return answer('session.refused', { code: parent.error.code, reason: parent.error.message });
   const failed = await gateway.sessions.open(

@@ -3,6 +3,7 @@ import type { Gateway } from '../context.ts';
 import { endGrants } from '../grants/revoke-grants.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry } from '../record/entries.ts';
+import { expireRequests } from '../requests/answer-request.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
@@ -143,6 +144,7 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   await gateway.layers.refresh();
   void redecideUnsettled(gateway);
   await sweepGrants(gateway);
+  await expireRequests(gateway);
   const round = { silentMs, files: new Map() };
   await sweepListed(gateway, STARTED, () => true, round);
   const whole = waiting.isWholeDue(gateway.now());

@@ -20,6 +20,7 @@ import { assertionSchema } from './passkey-routes.ts';
 import { addPausedTurnRoutes } from './paused-turn-routes.ts';
 import { addPolicyRoutes } from './policy-routes.ts';
 import { sendProblem } from './problem.ts';
+import { addRequestRoutes } from './request-routes.ts';
 import { addRuleRoutes } from './rule-routes.ts';
 import { addSessionRoutes } from './session-routes.ts';
 import { callIdSchema, NO_CALL, visibleCall } from './visible-call.ts';
@@ -207,6 +208,7 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   addPolicyRoutes(app, gateway);
   addLayerRoutes(app, gateway);
   addRuleRoutes(app, gateway);
+  addRequestRoutes(app, gateway);
   addSessionRoutes(app, gateway);
   addGuardianRoutes(app, gateway);
   addPausedTurnRoutes(app, gateway);

@@ -4,8 +4,8 @@ import { type Principal, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import type { Session } from '../record/sessions.ts';
+import { replaySession } from '../requests/answer-request.ts';
 import { closeSession } from '../sessions/close-session.ts';
-import { replayWaiting } from '../sessions/replay-waiting.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
@@ -98,7 +98,7 @@ export function addSessionRoutes(app: Http, gateway: Gateway): void {
         detail,
       });
       if (refused) return sendProblem(reply, { code: ERROR_CODES.changedMeanwhile, message: refused });
-      if (next.eternal && !found.session.eternal) await replayWaiting(gateway, next.id);
+      if (next.eternal && !found.session.eternal) await replaySession(gateway, next.id);
       return sessionView(next);
     },
   );

@@ -3,7 +3,7 @@ import { ERROR_CODES } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { layerFilePath } from './layer-file.ts';
-import type { ChangeProblem } from './recorded-layers.ts';
+import type { ChangeProblem, LayerChange } from './recorded-layers.ts';
 import { type Trust, trustId } from './trust.ts';
 
 const problem = (code: ChangeProblem['code'], message: string): Result<never, ChangeProblem> => err({ code, message });
@@ -50,12 +50,15 @@ export async function trustFile(
   return ok(trust);
 }
 
-/** Lets one agent work in one folder of one host, which must be the real path of a folder there now. */
-export async function trustFolder(
+/** An agent that would work in a folder of a host. */
+export type FolderOf = { readonly agent: string; readonly host: string; readonly path: string };
+
+/** The change that lets one agent work in one folder of one host, which must be the real path of a folder there now. */
+export async function folderTrust(
   gateway: Gateway,
-  { agent, host, path }: { readonly agent: string; readonly host: string; readonly path: string },
+  { agent, host, path }: FolderOf,
   by: string,
-): Promise<Result<Trust, ChangeProblem>> {
+): Promise<Result<LayerChange & { readonly trusts: readonly [Trust] }, ChangeProblem>> {
   const member = await gateway.members.find('agent', agent);
   if (!member?.hosts.includes(host))
     return problem(ERROR_CODES.notOffered, `agent \`${agent}\` is not enrolled for host \`${host}\``);
@@ -67,11 +70,17 @@ export async function trustFolder(
   if (full) return err(full);
   const id = trustId(['folder', host, agent, path]);
   const trust: Trust = { id, what: 'folder', host, path, agent, by, at_ms: gateway.now(), state: 'trusted' };
-  const detail = { trust: id, what: 'folder', host, path, agent, by };
-  const changed = await gateway.layers.change({ type: 'trust.given', detail, trusts: [trust] });
+  return ok({ type: 'trust.given', detail: { trust: id, what: 'folder', host, path, agent, by }, trusts: [trust] });
+}
+
+/** Lets one agent work in one folder of one host, as `folderTrust` says. */
+export async function trustFolder(gateway: Gateway, of: FolderOf, by: string): Promise<Result<Trust, ChangeProblem>> {
+  const change = await folderTrust(gateway, of, by);
+  if (!change.ok) return change;
+  const changed = await gateway.layers.change(change.value);
   if (!changed.ok) return changed;
   gateway.broker.bus.tell('layers');
-  return ok(trust);
+  return ok(change.value.trusts[0]);
 }
 
 /** Ends a trust; calls that have not started are the caller's to decide again. Ending it twice is no error. */

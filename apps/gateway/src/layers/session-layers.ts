@@ -10,6 +10,7 @@ import { heldTightening, holdFiles, holdsTooMany } from './held-files.ts';
 import type { LayerFile } from './layer-file.ts';
 import { layerOf, type StoredRule } from './stored-rule.ts';
 import { strictestApproval, strictestMode, tighteningOf, untrusted, withHeld } from './tightening.ts';
+import { boundRules } from './within-ancestors.ts';
 
 const MAX_TRIES = 4;
 
@@ -76,7 +77,8 @@ export function lay(ground: Ground, rules: readonly StoredRule[] = ground.rules)
   const doubted = user?.source !== undefined && !countsWhole(user, trusted);
   const names = [
     ...ground.named.map(({ layer, digest, state }) => [layer, digest, state]),
-    ...rules.map(({ id }) => id),
+    // A child's rules say less when an ancestor's end.
+    ...rules.map(({ id, fragment }) => [id, fragment]),
   ];
   return {
     layers: {
@@ -149,7 +151,11 @@ function namesOf(files: readonly LayerFile[], trusted: Trusted, held: Ground['he
 /** The ground of a session on these files, without a change of the record. */
 export async function groundOn(gateway: Gateway, chain: SessionChain, files: readonly LayerFile[]): Promise<Ground> {
   const basis = gateway.layers.basis();
-  const rules = gateway.layers.rulesOf(chain.session);
+  const rules = boundRules(
+    gateway.layers.rulesOf(chain.session),
+    chain.ancestors.map(({ session }) => gateway.layers.rulesOf(session)),
+    gateway.policy.current.allowedHosts,
+  );
   const trusted = trustedLayers(gateway, chain.session, files);
   const held: Ground['held'][number][] = [];
   for (const one of heldOf(chain)) held.push({ ...one, tight: await heldTightening(gateway, one) });

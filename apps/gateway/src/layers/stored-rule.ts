@@ -1,7 +1,8 @@
 import type { LayerSource } from '@countersign/policy';
 import { z } from 'zod';
 
-const ruleSchema = z.object({
+/** A rule as a person or a permission update states it. */
+export const ruleSchema = z.strictObject({
   toolName: z.string().min(1).max(256),
   pattern: z.string().min(1).max(4_096).optional(),
   reason: z.string().min(1).max(4_096).optional(),

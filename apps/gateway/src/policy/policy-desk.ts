@@ -197,6 +197,16 @@ export class ManagedPolicy {
     return undefined;
   }
 
+  /** Hosts that the organisation lists itself. */
+  get allowedHosts(): readonly string[] {
+    return [...(this.#managed.allowedHosts ?? []), ...(this.#managed.defaults?.allowedHosts ?? [])];
+  }
+
+  /** Hosts that no layer may add. */
+  get forbiddenHosts(): readonly string[] {
+    return this.#managed.forbiddenHosts ?? [];
+  }
+
   /** The engine's answer for one call of a session. */
   decide(session: Session, call: JudgedCall, host: Heartbeat, known: JudgedFacts): Decision {
     const { set, question, facts } = this.#question(session, call, host, known);

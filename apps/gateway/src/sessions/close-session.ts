@@ -3,6 +3,7 @@ import { sendControl } from '../broker/control.ts';
 import { cancelCall } from '../calls/cancel.ts';
 import type { Gateway } from '../context.ts';
 import { endGrants } from '../grants/revoke-grants.ts';
+import { endRequestsOf } from '../requests/answer-request.ts';
 
 const OPEN_STATES = [
   'received',
@@ -58,6 +59,7 @@ export async function closeSession(
       if (refused !== undefined) return closeSession(gateway, id, by);
     }
     await cancelCallsOf(gateway, session.id, by);
+    await endRequestsOf(gateway, session.id, by);
     sendControl(gateway, session.host, { action: 'end_session', sessionId: session.id, reason: by.reason });
     const end = { type: 'revoked', by: by.name, reason: 'its session was deleted' } as const;
     await gateway.grants.refresh(session.id);

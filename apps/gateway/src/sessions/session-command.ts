@@ -4,6 +4,7 @@ import { tellAgent } from '../calls/announce.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import type { Member } from '../record/members.ts';
+import { askUpdate } from '../requests/ask-person.ts';
 import { issueChildToken } from './child-token.ts';
 import { closeSession } from './close-session.ts';
 
@@ -22,6 +23,11 @@ export async function takeSessionCommand(gateway: Gateway, member: Member, comma
       reason: maskText(command.reason) || 'closed by its agent',
     });
     return answer({});
+  }
+  if (action === 'permission_update') {
+    const chain = await gateway.sessions.chain(sessionId);
+    if (chain?.bounded.state === 'open') return askUpdate(gateway, member, chain, command);
+    return answer({ code: ERROR_CODES.unknownSession, reason: 'a session above this one is not open' });
   }
   if (action !== 'child_token')
     return answer({

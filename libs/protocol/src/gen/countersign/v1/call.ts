@@ -102,11 +102,11 @@ export interface Lease {
 
 /** What the control plane tells an agent, on `cs.v1.event.<agent>.<session>`, signed by the gateway. */
 export interface CallEvent {
-  /** `call.state`, `session.opened`, `session.refused`, `session.answer`. */
+  /** `call.state`, `call.output`, `session.opened`, `session.refused`, `session.answer`; `session.folder` when somebody decided about the folder of a refused session: ask again. */
   type: string;
   callId: string;
   sessionId: string;
-  /** State of the table in @countersign/kernel. */
+  /** State of the table in @countersign/kernel. Of an answer to a permission update, and of a refused folder that somebody is asked to trust: `pending`, `approved`, `denied`, `expired` or `cancelled`. */
   state: string;
   /** `rule human guardian grant mode eternal timeout`, or empty. */
   decidedBy: string;
@@ -116,7 +116,7 @@ export interface CallEvent {
   /** Sealed to the agent's key: the ToolResult of an executed call that has ended, or a child token of a `session.answer`. */
   sealedResult: Uint8Array;
   atMs: bigint;
-  /** Of a `session.answer`: the command it answers. */
+  /** Of a `session.answer`: the command it answers. Of a `session.refused` whose folder somebody is asked to trust: the request. */
   requestId: string;
   /** With `call.output`: OutputText sealed to the agent's key with the call id as associated data. */
   sealedOutput: Uint8Array;
