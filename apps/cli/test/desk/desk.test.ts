@@ -9,6 +9,7 @@ import { endOf } from '../../src/embedded/samples.ts';
 import { axeProblems } from './axe-problems.ts';
 import { inProject, openCall, row, stage, stateOf, submit, useDeskStage, withPage, write } from './desk-hands.ts';
 import { buildDesk, type OpenOptions } from './desk-stage.ts';
+import { everyPage } from './every-page.ts';
 import { officeFlows } from './office-flows.ts';
 import { sessionFlows } from './session-flows.ts';
 
@@ -355,3 +356,4 @@ describe('the page', () => {
 
 sessionFlows();
 officeFlows();
+everyPage();

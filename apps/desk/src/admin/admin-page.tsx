@@ -5,6 +5,7 @@ import { fetchChannels, fetchDead, fetchGovernance, replayNotice, testChannel } 
 import { mayOperate } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded, Page } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { People } from './people.tsx';
 import { Tokens } from './tokens.tsx';
@@ -17,7 +18,7 @@ function Queues({ queues }: { queues: Governance['queues'] }) {
   const listed = (groups: readonly string[] = []) => groups.map(plainVisible).join(', ') || '—';
   if (names.length === 0) return <p className="dim">{t('admin.noQueues')}</p>;
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet">
         <thead>
           <tr>
@@ -42,7 +43,7 @@ function Queues({ queues }: { queues: Governance['queues'] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }
 

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 import { fetchPeople, type Person, ROLES, savePerson } from '../api/admin.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { Choices } from './choices.tsx';
 
@@ -95,7 +96,7 @@ function PeopleTable({ people, onEdit }: { people: readonly Person[]; onEdit?: (
   const { t } = useTranslation();
   if (people.length === 0) return <p className="dim">{t('admin.noPeople')}</p>;
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet">
         <thead>
           <tr>
@@ -127,7 +128,7 @@ function PeopleTable({ people, onEdit }: { people: readonly Person[]; onEdit?: (
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }
 

@@ -5,6 +5,7 @@ import { useTranslation } from 'react-i18next';
 import { createToken, fetchTokens, revokeToken, SCOPES, type Token } from '../api/admin.ts';
 import { useMe } from '../app/me-context.tsx';
 import { Loaded } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { Choices } from './choices.tsx';
 
@@ -134,7 +135,7 @@ export function Tokens() {
           found.length === 0 ? (
             <p className="dim">{t('admin.noTokens')}</p>
           ) : (
-            <div className="sheet-wrap">
+            <SheetBox>
               <table className="sheet">
                 <thead>
                   <tr>
@@ -153,7 +154,7 @@ export function Tokens() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </SheetBox>
           )
         }
       </Loaded>

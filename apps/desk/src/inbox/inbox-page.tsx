@@ -154,6 +154,22 @@ const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId,
   );
 });
 
+/** Escape closes the open call, except in a field or a dialog, and takes the focus to its line. It decides nothing. */
+function useEscape(callId: string | undefined, openCall: (id: string | undefined) => void): void {
+  useEffect(() => {
+    if (callId === undefined) return undefined;
+    const onKey = (event: KeyboardEvent) => {
+      const field = event.target instanceof Element && event.target.closest('input, textarea, select, [role="menu"]');
+      if (event.key !== 'Escape' || event.defaultPrevented || field || document.querySelector('[role="dialog"]'))
+        return;
+      openCall(undefined);
+      requestAnimationFrame(() => document.querySelector<HTMLElement>(`a[data-call="${CSS.escape(callId)}"]`)?.focus());
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, [callId, openCall]);
+}
+
 /** The waiting calls beside the one under review. */
 export function InboxPage() {
   const { t } = useTranslation();
@@ -166,6 +182,7 @@ export function InboxPage() {
     const index = order.current.findIndex((call) => call.callId === after);
     openCall((order.current[index + 1] ?? order.current[index - 1])?.callId);
   };
+  useEscape(callId, openCall);
   return (
     <div className="inbox" data-open={callId !== undefined || undefined}>
       <InboxSide search={search} setSearch={setSearch} openCall={openCall} openId={callId} order={order} />

@@ -3,6 +3,7 @@ import { useTranslation } from 'react-i18next';
 import * as z from 'zod/mini';
 import { request } from '../api/request.ts';
 import { Loaded, Page } from '../app/page-state.tsx';
+import { SheetBox } from '../app/sheet-box.tsx';
 import { ExactText } from '../text/exact-text.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 
@@ -43,7 +44,7 @@ function Rules({ permissions }: { permissions: Policy['policy']['permissions'] }
   const all = LISTS.flatMap(([list, word, tone]) => (permissions[list] ?? []).map((found) => ({ found, word, tone })));
   if (all.length === 0) return <p className="dim">{t('policy.noRules')}</p>;
   return (
-    <div className="sheet-wrap">
+    <SheetBox>
       <table className="sheet">
         <thead>
           <tr>
@@ -68,7 +69,7 @@ function Rules({ permissions }: { permissions: Policy['policy']['permissions'] }
           ))}
         </tbody>
       </table>
-    </div>
+    </SheetBox>
   );
 }
 

@@ -110,7 +110,7 @@ export function TouchFacts({ call, limits }: { call: CallDetail; limits: CallCon
             <dd>
               {isCommand && (
                 <span className={['full-access', 'none'].includes(call.view.profile ?? '') ? 'tag bad' : 'tag'}>
-                  {call.view.profile}
+                  {plainVisible(call.view.profile ?? '')}
                 </span>
               )}{' '}
               {plainVisible(profile)}
