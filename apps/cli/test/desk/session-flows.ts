@@ -57,6 +57,31 @@ export function sessionFlows(): void {
       }));
   });
 
+  describe('permission requests', () => {
+    test('an agent asks, a person sees line by line what would change and approves, and the agent may go on', () =>
+      withPage({ as: 'local-operator' }, async ({ page }) => {
+        const update = { type: 'addRules', effect: 'allow', destination: 'session' } as const;
+        const rules = [{ toolName: 'write', pattern: 'asked/**' }];
+        const asked = stage.agent.requestPermissions({
+          ...{ session: stage.session, updates: [{ ...update, rules }], reason: 'many small files' },
+        });
+        const card = page.locator('[data-request]');
+        await card.getByText('An agent asks for more permissions').click();
+        await card.getByText(`add allow \`write asked/**\`; for session \`${stage.session}\`; no end`).waitFor();
+        await card.getByText('It says: many small files').waitFor();
+        expect(await axeProblems(page)).toEqual([]);
+        await card.getByRole('button', { name: 'Approve these changes' }).click();
+        expect(await asked).toEqual({ ok: true, value: { decidedBy: 'human' } });
+        await card.waitFor({ state: 'detached' });
+        expect((await endOf(await write('asked/a.txt'))).state).toBe('done');
+        const remove = { ...update, type: 'replaceRules', rules: [] } as const;
+        const taken = stage.agent.requestPermissions({ session: stage.session, updates: [remove] });
+        await card.getByText('An agent asks for more permissions').click();
+        await card.getByRole('button', { name: 'Approve these changes' }).click();
+        expect((await taken).ok).toBe(true);
+      }));
+  });
+
   describe('sessions', () => {
     test('a running command shows its output while it runs, goes on in the background, and is stopped', () =>
       withPage({ at: '/sessions' }, async ({ page }) => {

@@ -20,6 +20,10 @@ const BulkDialog = lazy(() =>
   import('./bulk-dialog.tsx').then(({ BulkDialog: component }) => ({ default: component })),
 );
 
+const RequestCards = lazy(() =>
+  import('../requests/request-cards.tsx').then(({ RequestCards: component }) => ({ default: component })),
+);
+
 function useInboxAddress() {
   const { callId } = useParams({ strict: false }) as { callId?: string };
   const found = useSearch({ strict: false });
@@ -111,6 +115,9 @@ const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId,
             : t('inbox.shown', { shown: shown.length, count: waiting.calls.length })}
         </span>
       </div>
+      <Suspense fallback={null}>
+        <RequestCards />
+      </Suspense>
       <SavedViews search={search} openId={openId} />
       <InboxFilters
         calls={waiting.calls}

@@ -22,9 +22,9 @@ function parsed<T>(schema: z.ZodMiniType<T>, data: string): T | undefined {
 /**
  * Feeds the gateway's events to `live` until the returned function is called. Every connect reads the list again. A
  * stream that the browser gave up on (the gateway answered with an error) is opened anew, and a list that could not be read
- * is read again.
+ * is read again. `onRequests` is told when permission requests may have changed.
  */
-export function followEvents(live: LiveCalls): () => void {
+export function followEvents(live: LiveCalls, onRequests: () => void): () => void {
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
   let wait: number = READ_AGAIN_MS.first;
@@ -54,6 +54,8 @@ export function followEvents(live: LiveCalls): () => void {
       const found = parsed(resolvedSchema, data);
       if (found) live.take({ kind: 'resolved', callId: found.callId, state: found.state, by: found.decidedByName });
     });
+    for (const name of ['permission_request', 'permission_resolved', 'reset'])
+      opened.addEventListener(name, onRequests);
     opened.addEventListener('reset', () => live.take({ kind: 'reset' }));
   };
   open();

@@ -1,3 +1,4 @@
+import { useQueryClient } from '@tanstack/react-query';
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useSyncExternalStore } from 'react';
 import { fetchWaiting } from '../api/calls.ts';
 import { followEvents } from './follow-events.ts';
@@ -8,7 +9,8 @@ const Context = createContext<LiveCalls | undefined>(undefined);
 /** Keeps one line to the gateway for everything below it. */
 export function LiveProvider({ children }: { children: ReactNode }) {
   const live = useMemo(() => new LiveCalls({ read: fetchWaiting }, (run) => setTimeout(run, 50)), []);
-  useEffect(() => followEvents(live), [live]);
+  const client = useQueryClient();
+  useEffect(() => followEvents(live, () => void client.invalidateQueries({ queryKey: ['requests'] })), [live, client]);
   return <Context value={live}>{children}</Context>;
 }
 

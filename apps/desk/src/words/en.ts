@@ -3,6 +3,7 @@ import { enAudit } from './en-audit.ts';
 import { enFleet } from './en-fleet.ts';
 import { enInsights } from './en-insights.ts';
 import { enPasskeys } from './en-passkeys.ts';
+import { enRequests } from './en-requests.ts';
 import { enReview } from './en-review.ts';
 
 /** Every text of the desk in English. Keys with `_one` and `_other` are plural forms of one text. */
@@ -12,6 +13,7 @@ export const en = {
   ...enFleet,
   ...enInsights,
   ...enPasskeys,
+  ...enRequests,
   ...enReview,
   'nav.label': 'Main',
   'nav.inbox': 'Inbox',

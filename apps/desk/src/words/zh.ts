@@ -4,6 +4,7 @@ import { zhAudit } from './zh-audit.ts';
 import { zhFleet } from './zh-fleet.ts';
 import { zhInsights } from './zh-insights.ts';
 import { zhPasskeys } from './zh-passkeys.ts';
+import { zhRequests } from './zh-requests.ts';
 import { zhReview } from './zh-review.ts';
 
 /** Every text of the desk in Simplified Chinese. */
@@ -13,6 +14,7 @@ export const zh: Dictionary = {
   ...zhFleet,
   ...zhInsights,
   ...zhPasskeys,
+  ...zhRequests,
   ...zhReview,
   'nav.label': '主导航',
   'nav.inbox': '收件箱',
