@@ -1,6 +1,8 @@
-import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { setImmediate as tick } from 'node:timers/promises';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 import { isRoot, ToolsUnderTest, uid } from '../launcher/testing/tools-under-test.ts';
 import { asAccount } from '../sandbox/run-account.ts';
@@ -66,6 +68,40 @@ test.each(STEPS)('a rollback killed at %s is done or not, and can be done or tak
   expect(await rollback(recovered?.id ?? id, 'a')).toMatchObject({ ok: true });
   expect([text('a'), readdirSync(project)]).toEqual([took ? 'two\n' : 'one\n', ['a']]);
 });
+
+test('a process killed while it writes 20 MB leaves all of the old file or all of the new one, executable as it was', async () => {
+  const [old, fresh] = ['o', 'n'].map((letter) => letter.repeat(20_000_000)) as [string, string];
+  const isWriting = (): boolean =>
+    readdirSync(project).some((name) => {
+      const size = statSync(inside(name), { throwIfNoEntry: false })?.size ?? 0;
+      return name.endsWith('.tmp') && size > 0;
+    });
+  let caught = 0;
+  for (let round = 0; round < 20 && caught < 3; round += 1) {
+    host.file(inside('big.sh'), old, 0o755);
+    const command = [process.execPath, CHILD, '', store, project, host.home, '-'];
+    const [program, args] = isRoot
+      ? asAccount({ uid, gid: uid, home: host.home }, command)
+      : [process.execPath, command.slice(1)];
+    const child = spawn(program, args, { env: { HOME: host.home }, stdio: ['pipe', 'ignore', 'inherit'] });
+    const ended = once(child, 'exit');
+    child.stdin.end(JSON.stringify({ tool: 'write', args: { path: 'big.sh', content: fresh } }));
+    let over = false;
+    ended.then(() => {
+      over = true;
+    });
+    while (!over && !isWriting()) await tick();
+    child.kill('SIGKILL');
+    const [, signal] = await ended;
+    if (signal === 'SIGKILL') caught += 1;
+    const left = text('big.sh');
+    expect(left === old || left === fresh).toBe(true);
+    expect(statSync(inside('big.sh')).mode & 0o777).toBe(0o755);
+    await host.tools.recoverChanges();
+    expect(readdirSync(project)).toEqual(['big.sh']);
+  }
+  expect(caught).toBe(3);
+}, 120_000);
 
 test.each([
   ['change.announced', true],

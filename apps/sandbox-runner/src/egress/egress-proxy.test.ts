@@ -272,7 +272,7 @@ describe('patience', () => {
 });
 
 describe('names', () => {
-  it('are connected to at the checked address, looked up once, and refused when any address is private', async () => {
+  it('are connected to at the checked address, looked up once at every hop, and refused when any address is private', async () => {
     expect(await openRebindingWorld()).toEqual({
       rebinding: { first: 'PUBLIC', second: 403, queries: 2 },
       mixed: 403,
@@ -280,6 +280,15 @@ describe('names', () => {
       unknown: 403,
       redirected: [302, 403],
       punycode: 'PUBLIC',
+      pages: {
+        rebinding: ['PUBLIC', '`page.example` resolves to the private address 127.0.0.1', 2],
+        rebindingHop: ['PUBLIC', expect.stringMatching(/^`hop\.example` resolves to the private address 127\.0\.0\.1/)],
+        metadataHop: expect.stringMatching(/^`169\.254\.169\.254` is a private address \(a redirect led there/),
+        names: [
+          '`127.0.0.1.nip.example` resolves to the private address 127.0.0.1',
+          '`metadata.google.internal` is a private name',
+        ],
+      },
     });
   });
 });

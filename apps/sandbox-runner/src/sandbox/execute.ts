@@ -6,6 +6,7 @@ import { BoundedOutput } from './bounded-output.ts';
 import { type OutputPipe, PipePool } from './output-pipe.ts';
 import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
 import { quarantineViolations } from './quarantine.ts';
+import { readOnlyNotes } from './read-only-notes.ts';
 import { refusalOf } from './sandbox-error.ts';
 import { type RunningSandbox, type SandboxEnding, spawnSandbox } from './spawn-sandbox.ts';
 
@@ -34,7 +35,7 @@ export type BashOutcome = SandboxEnding & {
   readonly truncated: boolean;
   /** Bytes that are missing between head and tail of both streams. */
   readonly truncatedBytes: number;
-  /** Paths that a write rule forbids and that the command made all the same; they were moved away. */
+  /** Protected paths that the command was kept from writing, and those that it made against a write rule, moved away. */
   readonly violations: readonly string[];
   /** A line for each connection that the profile `networked` asked for. */
   readonly egress: readonly string[];
@@ -130,6 +131,8 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
   await Promise.race([drained, sleep(DRAIN_MS)]);
   stdout.readEnd.destroy();
   stderr.readEnd.destroy();
+  const said = `${kept.stderr.bytes()}\n${kept.stdout.bytes()}`;
+  const notes = readOnlyNotes(said, { protectedPaths: prepared.protectedPaths, project: prepared.places.project });
   const truncatedBytes = kept.stdout.droppedBytes + kept.stderr.droppedBytes;
   return {
     ...explain(ending, kept.stderr),
@@ -137,7 +140,7 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     stderr: kept.stderr.bytes(),
     truncated: truncatedBytes > 0,
     truncatedBytes,
-    violations: [...(await quarantineViolations(prepared)), ...(egress?.log.refusals() ?? [])],
+    violations: [...notes, ...(await quarantineViolations(prepared)), ...(egress?.log.refusals() ?? [])],
     egress: egress?.log.lines() ?? [],
   };
 }

@@ -81,6 +81,8 @@ export type PreparedRun = {
   /** Paths of the project that match a write rule with wildcards now. */
   readonly writeRules: PathRules;
   readonly writeMatches: readonly string[];
+  /** Protected names, git folders and write-denied paths: read-only while the run lasts. */
+  readonly protectedPaths: readonly string[];
   readonly release: () => Promise<void>;
 };
 
@@ -199,6 +201,7 @@ export async function prepareRun(request: SandboxRequest): Promise<PreparedRun> 
       openFilter: () => openUnnamed(spool, filter),
       writeRules: write,
       writeMatches: scan.matches,
+      protectedPaths: held.readOnly,
       release: held.guards.release,
     };
   } catch (error) {

@@ -2,6 +2,8 @@ import { createSocket } from 'node:dgram';
 import { Resolver } from 'node:dns/promises';
 import { createServer as createHttpServer, request } from 'node:http';
 import { createServer } from 'node:net';
+import { fetchPage } from '../../web/fetch-page.ts';
+import { EgressLog } from '../egress-log.ts';
 import { EgressProxy } from '../egress-proxy.ts';
 
 const PUBLIC = '93.184.216.34';
@@ -13,6 +15,10 @@ const ZONE: Readonly<Record<string, readonly (readonly string[])[]>> = {
   'mixed.example': [[PUBLIC, '127.0.0.1']],
   'mapped.example': [['169.254.169.254']],
   'redirect.example': [[PUBLIC]],
+  'page.example': [[PUBLIC], ['127.0.0.1']],
+  'hop.example': [[PUBLIC], ['127.0.0.1']],
+  '127.0.0.1.nip.example': [['127.0.0.1']],
+  'metadata.google.internal': [['169.254.169.254']],
   'xn--bcher-kva.example': [[PUBLIC]],
 };
 const queries = new Map<string, number>();
@@ -46,19 +52,22 @@ function answerTo(query: Buffer): Buffer {
 
 async function serveHttp(host: string, text: string): Promise<void> {
   const server = createHttpServer((incoming, response) => {
-    if (incoming.url === '/redirect') response.writeHead(302, { location: 'http://169.254.169.254/' });
+    const away = { '/redirect': 'http://169.254.169.254/', '/hop': 'http://hop.example/' }[incoming.url ?? ''];
+    if (away) response.writeHead(302, { location: away });
     response.end(text);
   });
   await new Promise<void>((resolve) => server.listen(80, host, resolve));
 }
 
+const resolver = new Resolver();
+resolver.setServers([`127.0.0.1:${DNS_PORT}`]);
+const resolve = (host: string) => resolver.resolve4(host);
+
 async function openProxy(): Promise<number> {
-  const resolver = new Resolver();
-  resolver.setServers([`127.0.0.1:${DNS_PORT}`]);
   const proxy = new EgressProxy({
     hosts: ['*.example'],
     blockPrivateNetwork: true,
-    resolve: (host) => resolver.resolve4(host),
+    resolve,
   });
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -82,6 +91,13 @@ function fetchThrough(port: number, url: string): Promise<string | number> {
   });
 }
 
+/** Text of a page, or why there is none. */
+async function page(url: string): Promise<string> {
+  const bounds = { hosts: ['*'], blockPrivateNetwork: false, timeoutMs: 10_000, log: new EgressLog() };
+  const answer = await fetchPage({ url, ...bounds, signal: new AbortController().signal, resolve });
+  return answer.ok ? Buffer.from(answer.value.body).toString('utf8') : answer.error.message;
+}
+
 const dns = createSocket('udp4');
 dns.on('message', (query, from) => dns.send(answerTo(query), from.port, from.address));
 await new Promise<void>((resolve) => dns.bind(DNS_PORT, '127.0.0.1', resolve));
@@ -99,6 +115,12 @@ const found = {
   unknown: await get('http://unknown.example/'),
   redirected: [await get('http://redirect.example/redirect'), await get('http://169.254.169.254/')],
   punycode: await get('http://xn--bcher-kva.example/'),
+  pages: {
+    rebinding: [await page('http://page.example/'), await page('http://page.example/'), queries.get('page.example')],
+    rebindingHop: [await page('http://redirect.example/hop'), await page('http://redirect.example/hop')],
+    metadataHop: await page('http://redirect.example/redirect'),
+    names: [await page('http://127.0.0.1.nip.example/'), await page('http://metadata.google.internal/')],
+  },
 };
 process.stdout.write(JSON.stringify(found));
 process.exit(0);
