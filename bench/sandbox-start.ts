@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { sandboxedTools } from '../apps/sandbox-runner/src/launcher/sandboxed-tools.ts';
 import { asAccount } from '../apps/sandbox-runner/src/sandbox/run-account.ts';
@@ -14,6 +15,8 @@ const LEAST_OF_RUNTIME = 2;
 const MOST_BLOCKED_MS = 1;
 const PARENT = fileURLToPath(new URL('./sandbox-parent.ts', import.meta.url));
 const INSTALLATION = path.resolve(fileURLToPath(import.meta.url), '../..');
+const END_MS = 2_000;
+const started: ChildProcess[] = [];
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 const isRoot = process.getuid?.() === 0;
@@ -33,9 +36,23 @@ async function parent(kind: string): Promise<ChildProcess | undefined> {
   const command = [process.execPath, PARENT, kind, project, INSTALLATION];
   const [program, args] = runAs ? asAccount(runAs, command) : [process.execPath, command.slice(1)];
   const env = { PATH: process.env.PATH ?? '', HOME: home };
-  const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'], detached: true });
+  started.push(child);
   const ready = await Promise.race([once(child, 'message').then(() => true), once(child, 'exit').then(() => false)]);
   return ready ? child : undefined;
+}
+
+/** Ends the parents with all that they started; bubblewrap's own guards are given up at the disconnect, which comes first. */
+async function endAll(): Promise<void> {
+  for (const child of started) {
+    const gone = once(child, 'exit');
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    if (child.connected) child.disconnect();
+    await Promise.race([gone, sleep(END_MS, undefined, { ref: false })]);
+    // The proxies of sandbox-runtime keep its parent alive, and socat is a child of its own.
+    if (child.pid !== undefined && child.exitCode === null && child.signalCode === null)
+      process.kill(-child.pid, 'SIGKILL');
+  }
 }
 
 const armOf = (name: string, child: ChildProcess): Arm => ({
@@ -111,8 +128,8 @@ try {
   print(
     `the runner's own process, per start: ${blocked.toFixed(2)} ms; at most ${MOST_BLOCKED_MS}: ${verdict(blocked <= MOST_BLOCKED_MS)}`,
   );
-  for (const child of parents) child?.disconnect();
 } finally {
+  await endAll();
   await tools.close();
   rmSync(base, { recursive: true, force: true });
 }

@@ -9,11 +9,13 @@ import { readPolicyFiles } from '../policy-files/read-policy-files.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
 import { type BashOutcome, type OutputStream, runBash } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
+import { realPathOf } from '../sandbox/look-up.ts';
 import { PipePool, sweepPipes } from '../sandbox/output-pipe.ts';
 import { sweepGuards } from '../sandbox/placeholders.ts';
 import { supportedProfile } from '../sandbox/prepare-run.ts';
 import { refusalOf } from '../sandbox/sandbox-error.ts';
 import { selfTest } from '../sandbox/self-test.ts';
+import { sweepIdle } from '../sandbox/sweep-idle.ts';
 import { changeFile } from '../tools/change-file.ts';
 import { inspect, inspectPaths } from '../tools/inspect.ts';
 import { planOf } from '../tools/plan-of.ts';
@@ -104,6 +106,7 @@ async function testHost(
   const report = await selfTest(context);
   const state = statePath(context.environment, home);
   if (report.ok && sweep) {
+    sweepIdle(realPathOf(state) ?? state);
     sweepPipes(path.join(state, 'spool'));
     await sweepGuards(state);
     sweepScratch(home);

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { PROFILES, REFUSED_SYSCALLS } from '@countersign/sandbox';
 import { afterAll, describe, expect, it } from 'vitest';
+import { sandboxedTools } from '../launcher/sandboxed-tools.ts';
 import { attempts, CommandUnderTest } from './testing/command-under-test.ts';
 
 const under = new CommandUnderTest();
@@ -205,6 +206,37 @@ describe('protected names', () => {
     expect(signal).toBe('SIGKILL');
     await expect.poll(() => processesNaming(project), { timeout: 20_000 }).toEqual([]);
     expect(existsSync(path.join(project, 'ran'))).toBe(false);
+  });
+
+  it('leave an idle bubblewrap at most until the next start of a runner, which takes no living one along', async () => {
+    const project = under.project();
+    const shown = await under.sandbox(['argv', '--project', project, '--', 'true']);
+    const { argv } = JSON.parse(shown.stdout) as { argv: string[] };
+    const at = argv.indexOf('/usr/bin/bwrap') + 1;
+    const blocked = [...argv.slice(0, at), '--userns-block-fd', '8', '--info-fd', '9', ...argv.slice(at)].filter(
+      // It cannot be had together with the option that keeps the first process waiting.
+      (option) => option !== '--disable-userns',
+    );
+    const text =
+      'cd "$1" && mkfifo p && exec 3</dev/null 4>/dev/null 5</dev/null 8<>p 9>/dev/null && shift && exec "$@"';
+    const living = under.start(under.command(['exec', '--project', project, '--', 'sh', '-c', 'touch up; sleep 60']));
+    await expect.poll(() => existsSync(path.join(project, 'up')), { timeout: 20_000 }).toBe(true);
+    const left = under.start(['/bin/sh', '-c', text, 'sh', project, ...blocked]);
+    const idle = () => {
+      const all = processesNaming('--userns-block-fd');
+      return all.filter((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(project));
+    };
+    await expect.poll(() => idle().length, { timeout: 20_000 }).toBe(2);
+    left.kill('SIGKILL');
+    await once(left, 'exit');
+    expect(idle().length).toBe(1);
+    const runAs = under.isRoot ? { uid: under.uid, gid: under.gid, home: under.home } : null;
+    const tools = sandboxedTools({ runAs, installation: INSTALLATION });
+    expect((await tools.selfTest()).reason).toBe('');
+    await expect.poll(() => idle().length, { timeout: 20_000 }).toBe(0);
+    expect(living.exitCode).toBe(null);
+    living.kill('SIGTERM');
+    await tools.close();
   });
 
   it('let git find the repository above a project in a subfolder', async () => {
