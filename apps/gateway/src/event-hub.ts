@@ -72,6 +72,11 @@ export class EventHub {
     for (const listener of this.#listeners.keys()) listener(undefined);
   }
 
+  /** Number of the newest event; 0 before the first, and after a break of the feed. */
+  get lastId(): number {
+    return this.#ring.at(-1)?.id ?? 0;
+  }
+
   /** Events after `lastId`; undefined when some of them are gone and the reader must list again. */
   since(lastId: number): readonly FramedEvent[] | undefined {
     const first = this.#ring[0]?.id;

@@ -1,5 +1,5 @@
 import { createIdentity, EnvelopeKind, openIdentity, signEnvelope } from '@countersign/protocol';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { oidcSchema } from '../access/oidc-sign-in.ts';
 import { type Role, SCOPES, type Scope } from '../access/principal.ts';
 import { ControlPlane, type TestToken } from '../testing/control-plane.ts';
@@ -56,6 +56,7 @@ const TABLE: Readonly<Record<string, Row>> = {
   'GET /v1/hosts': { roles: EVERYBODY },
   'POST /v1/hosts/:host/journal': { scope: 'operate', roles: ['operator', 'admin'] },
   'GET /v1/events': { roles: EVERYBODY },
+  'GET /v1/events/poll': { roles: EVERYBODY },
   'GET /v1/audit/export': { roles: ALL_QUEUES },
   'GET /v1/audit/queries/:name': { roles: ALL_QUEUES },
   'GET /v1/audit/holds': { roles: ALL_QUEUES },
@@ -342,6 +343,63 @@ describe('what a reader sees of other queues', () => {
       return (await readUntil(answer, shop)).includes(cancelled);
     };
     expect([await resumed('operator'), await resumed('other-approver')]).toEqual([true, false]);
+  });
+});
+
+describe('the long poll', () => {
+  type Polled = { events: { id: number; event: string; data: { callId?: string } }[]; next: number; reset: boolean };
+  const poll = async (as: string, query: string) =>
+    (await (await plane.request('GET', `/v1/events/poll${query}`, { as })).json()) as Polled;
+  const ids = ({ events }: Polled) => events.map(({ data }) => data.callId);
+
+  test('answers with the next event of his queues, waits for it, and resumes after any event', async () => {
+    // A gateway that has seen no event yet cannot tell whether some are gone.
+    const first = await plane.pendingCall({ queue: 'shop' });
+    await plane.request('POST', `/v1/calls/${first}/cancel`, { as: 'operator', body: {} });
+    await vi.waitUntil(async () => (await poll('operator', '')).next > 0, 10_000);
+    const from = (await poll('operator', '')).next;
+    const waits = poll('other-approver', `?after=${from}&wait=20`);
+    const payments = await plane.pendingCall({ queue: 'payments' });
+    await plane.request('POST', `/v1/calls/${payments}/cancel`, { as: 'operator', body: {} });
+    const shop = await plane.pendingCall({ queue: 'shop' });
+    await plane.request('POST', `/v1/calls/${shop}/cancel`, { as: 'operator', body: {} });
+    const seen = await waits;
+    expect(new Set(ids(seen))).toEqual(new Set([shop]));
+    expect(seen.next).toBeGreaterThan(from);
+    const all: Polled['events'][number][] = [];
+    for (
+      let page = await poll('operator', `?after=${from}&wait=20`);
+      ;
+      page = await poll('operator', `?after=${page.next}&wait=20`)
+    ) {
+      all.push(...page.events);
+      if (all.some(({ event, data }) => event === 'approval_resolved' && data.callId === shop)) break;
+    }
+    expect(all.map(({ id }) => id)).toEqual(all.map(({ id }) => id).toSorted((a, b) => a - b));
+    expect(new Set(all.map(({ data }) => data.callId))).toEqual(new Set([payments, shop]));
+  });
+
+  test('says `reset` where events are gone, and nothing when nothing happened in time', async () => {
+    const { next } = await poll('operator', '');
+    expect(await poll('operator', `?after=${next + 1_000}&wait=20`)).toEqual({ events: [], next, reset: true });
+    expect(await poll('operator', `?after=${next}&wait=1`)).toEqual({ events: [], next, reset: false });
+    for (const bad of ['?after=-1', '?after=1&wait=26', '?after=x', '?after=1&after=2'])
+      expect((await plane.request('GET', `/v1/events/poll${bad}`, { as: 'operator' })).status).toBe(400);
+  });
+
+  test('tells nothing to a person whose token was revoked while he waited', async () => {
+    const made = await plane.request('POST', '/v1/tokens', {
+      as: 'operator',
+      body: { label: 'poller', roles: ['operator'], scopes: ['read'], days: 1 },
+    });
+    const { token, id } = (await made.json()) as { token: string; id: string };
+    const { next } = await poll('operator', '');
+    const headers = { authorization: `Bearer ${token}` };
+    const waits = fetch(`${plane.address}/v1/events/poll?after=${next}&wait=20`, { headers });
+    expect((await plane.request('DELETE', `/v1/tokens/${id}`, { as: 'operator' })).status).toBeLessThan(300);
+    const call = await plane.pendingCall({ queue: 'payments' });
+    await plane.request('POST', `/v1/calls/${call}/cancel`, { as: 'operator', body: {} });
+    expect((await waits).status).toBe(401);
   });
 });
 

@@ -26,6 +26,7 @@ import { addNotificationRoutes } from './notification-routes.ts';
 import { addOidcRoutes, addSignInWays } from './oidc-routes.ts';
 import { collectOpenApi } from './openapi.ts';
 import { addPasskeyRoutes } from './passkey-routes.ts';
+import { addPollRoute } from './poll-route.ts';
 import { sendProblem } from './problem.ts';
 import { addProcessRoutes } from './process-routes.ts';
 import { addReviewRoutes } from './review-routes.ts';
@@ -115,6 +116,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   addDeskContext(app, gateway);
   addReviewRoutes(app, gateway);
   addStreams(app, gateway);
+  addPollRoute(app, gateway);
   addEvidenceRoutes(app, gateway);
   addCustodyRoutes(app, gateway);
   addNotificationRoutes(app, { ...outside, now: gateway.now, audit: gateway.audit });

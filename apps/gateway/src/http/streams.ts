@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { ERROR_CODES } from '@countersign/protocol';
-import { hasRole, seesAll, visible } from '../access/principal.ts';
+import { hasRole, type Principal, seesAll, visible } from '../access/principal.ts';
 import type { Gateway } from '../context.ts';
 import type { Decides, FramedEvent } from '../event-hub.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
@@ -9,6 +9,20 @@ import { sendProblem } from './problem.ts';
 import { watchReader } from './reader-watch.ts';
 
 const KEEPALIVE_MS = 15_000;
+
+/** Whether a reader, as he is at that moment, may decide on a call. */
+export const decidesFor =
+  (gateway: Gateway, reader: () => Principal): Decides =>
+  (call) => {
+    const { roles, scope } = ACCESS.decide;
+    const principal = reader();
+    return (
+      hasRole(principal, roles) &&
+      principal.scopes.includes(scope) &&
+      call.principal !== principal.name &&
+      visible(principal, call, gateway.queues)
+    );
+  };
 
 function eventRoute(app: Http, gateway: Gateway): void {
   /**
@@ -23,18 +37,15 @@ function eventRoute(app: Http, gateway: Gateway): void {
     const write = (event: FramedEvent) => {
       if (visible(principal, event, gateway.queues)) raw.write(event.frame);
     };
-    const { roles, scope } = ACCESS.decide;
-    const decides: Decides = (call) =>
-      hasRole(principal, roles) &&
-      principal.scopes.includes(scope) &&
-      call.principal !== principal.name &&
-      visible(principal, call, gateway.queues);
-    const unfollow = gateway.hub.follow((event) => {
-      // A reader that does not keep up is cut off; it comes back and resumes.
-      if (raw.writableLength > 1_048_576) raw.destroy();
-      else if (event) write(event);
-      else raw.write('event: reset\ndata: {}\n\n');
-    }, decides);
+    const unfollow = gateway.hub.follow(
+      (event) => {
+        // A reader that does not keep up is cut off; it comes back and resumes.
+        if (raw.writableLength > 1_048_576) raw.destroy();
+        else if (event) write(event);
+        else raw.write('event: reset\ndata: {}\n\n');
+      },
+      decidesFor(gateway, () => principal),
+    );
     if (!unfollow) {
       reply.code(503).send();
       return;
