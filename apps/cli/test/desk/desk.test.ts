@@ -11,6 +11,7 @@ import { inProject, openCall, row, stage, stateOf, submit, useDeskStage, withPag
 import { buildDesk, type OpenOptions } from './desk-stage.ts';
 import { everyPage } from './every-page.ts';
 import { officeFlows } from './office-flows.ts';
+import { peopleFlows } from './people-flows.ts';
 import { sessionFlows } from './session-flows.ts';
 
 const FIRST_LOAD_BYTES = 250 * 1024;
@@ -356,4 +357,5 @@ describe('the page', () => {
 
 sessionFlows();
 officeFlows();
+peopleFlows();
 everyPage();

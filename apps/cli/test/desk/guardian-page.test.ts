@@ -62,6 +62,10 @@ test('an operator sees differences and figures, confirms a demotion, and lets a 
   await page.locator(`a[data-call="${waiting.callId}"]`).click();
   await page.locator('.decision[data-settled="true"]').waitFor();
   await expect.poll(() => asked, { timeout: LIMIT_MS }).toBe(1);
+  await page.reload();
+  const opinion = page.locator('.card').filter({ hasText: 'It only advises here; you decide.' });
+  await opinion.getByText('looks harmless <b>to me</b>').waitFor();
+  await page.locator('.decision[data-settled="true"]').waitFor();
   await page.getByLabel('Reason').fill('not here');
   await page.getByRole('button', { name: 'Deny with reason' }).click();
   expect((await endOf(waiting)).state).toBe('denied');

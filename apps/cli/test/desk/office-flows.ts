@@ -36,6 +36,24 @@ export function officeFlows(): void {
       }));
   });
 
+  describe('the record page by page', () => {
+    test('an answer of more than a hundred rows goes on where it stopped', () =>
+      withPage({ as: 'local-operator', at: '/audit' }, async ({ page }) => {
+        // Each denied call makes three entries.
+        const denied = await Promise.all(
+          Array.from({ length: 40 }, () => submit('bash', { command: 'git push --force' })),
+        );
+        await Promise.all(denied.map(endOf));
+        const search = page.getByRole('region', { name: 'Search the record' });
+        await search.getByRole('button', { name: 'Search' }).click();
+        await search.getByText('100 shown').waitFor();
+        await search.getByRole('button', { name: 'Show more' }).click();
+        await expect.poll(() => search.locator('tbody tr').count(), { timeout: LIMIT_MS }).toBeGreaterThan(100);
+        const indexes = await search.locator('tbody tr td:first-child').allTextContents();
+        expect(new Set(indexes).size).toBe(indexes.length);
+      }));
+  });
+
   describe('insights', () => {
     test('show the denials and rules of the record, in tables too, fit a phone, and are for those who may read the record', () =>
       withPage({ as: 'local-operator', at: '/insights', phone: true }, async ({ page }) => {

@@ -1,5 +1,5 @@
 import { Link, Outlet, useRouterState } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { FreezeBanner } from '../fleet/freeze-banner.tsx';
 import { useWaiting } from '../live/live-context.tsx';
@@ -25,12 +25,18 @@ function Rail() {
   const { t } = useTranslation();
   const { calls, line, loaded } = useWaiting();
   const path = useRouterState({ select: ({ location }) => location.pathname });
+  const places = useRef<HTMLUListElement>(null);
+  // On a phone the places are a row that is wider than the page.
+  useEffect(() => {
+    if (path === '') return;
+    places.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [path]);
   const isHere = (to: string) => (to === '/' ? path === '/' || path.startsWith('/calls/') : path.startsWith(to));
   return (
     <header className="rail">
       <span className="brand">{t('app.name')}</span>
       <nav aria-label={t('nav.label')}>
-        <ul>
+        <ul ref={places}>
           {PLACES.map(([to, word]) => (
             <li key={to}>
               <Link to={to} aria-current={isHere(to) ? 'page' : undefined}>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Call } from '../api/calls.ts';
-import { alikeName, filterCalls, rowsOf } from './arrange.ts';
+import { alikeName, filterCalls, nextOf, rowsOf } from './arrange.ts';
 
 const call = (callId: string, facts: Partial<Call> = {}): Call => ({
   callId,
@@ -47,4 +47,18 @@ test('calls of another program, host, agent or tool are not alike', () => {
     call('6', { tool: 'write' }),
   ].map(alikeName);
   expect([names[0] === names[1], new Set(names).size]).toEqual([true, 5]);
+});
+
+test.each([
+  ['its next one while it is still there', '1 2 3', 1, '2', '3'],
+  ['its next one after it has left', '1 3', 1, '2', '3'],
+  ['the one before the last', '1 2', 1, '2', '1'],
+  ['the one before the last after that has left', '1', 1, '2', '1'],
+  ['none when nothing else waits', '', 0, '1', undefined],
+])('after an answered call comes %s', (_name, order, index, answered, next) => {
+  const listed = order
+    .split(' ')
+    .filter(Boolean)
+    .map((id) => call(id));
+  expect(nextOf({ order: listed, index }, answered)?.callId).toBe(next);
 });

@@ -91,3 +91,13 @@ export function rowsOf(calls: readonly Call[], grouping: Grouping): readonly Row
 /** Values of one field among the waiting calls, for a filter's choices. */
 export const choicesOf = (calls: readonly Call[], field: 'host' | 'agent' | 'tool' | 'queue'): string[] =>
   [...new Set(calls.map((call) => call[field] ?? ''))].filter(Boolean).sort();
+
+/** A list and where in it the open call was last. */
+export type Place = { readonly order: readonly Call[]; readonly index: number };
+
+/** The call that follows an answered one, also when the answered one has left the list already; else the one before it. */
+export function nextOf({ order, index }: Place, answered: string): Call | undefined {
+  const found = order.findIndex(({ callId }) => callId === answered);
+  const next = found < 0 ? index : found + 1;
+  return order[next] ?? order[(found < 0 ? index : found) - 1];
+}

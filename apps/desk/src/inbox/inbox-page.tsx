@@ -5,7 +5,7 @@ import { useTranslation } from 'react-i18next';
 import type { Call } from '../api/calls.ts';
 import { useWaiting } from '../live/live-context.tsx';
 import { ReviewPane } from '../review/review-pane.tsx';
-import { filterCalls, groupingOf, rowsOf } from './arrange.ts';
+import { filterCalls, groupingOf, nextOf, type Place, rowsOf } from './arrange.ts';
 import { CallList } from './call-list.tsx';
 import { useNow } from './clock.ts';
 import { type InboxSearch, inboxSearch } from './inbox-search.ts';
@@ -82,12 +82,12 @@ function MarkedBar({ marked, onClear, onReview }: { marked: number; onClear: () 
 
 type SideProps = Omit<ReturnType<typeof useInboxAddress>, 'callId'> & {
   readonly openId: string | undefined;
-  /** Told of the list as it is shown. */
-  readonly order: { current: readonly Call[] };
+  /** Told of the list as it is shown, and where in it the open call was last. */
+  readonly place: { current: Place };
 };
 
 /** The list with its filters. A key in the search makes this again and nothing beside it. */
-const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId, order }: SideProps) {
+const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId, place }: SideProps) {
   const { t } = useTranslation();
   const waiting = useWaiting();
   const minute = useMinute();
@@ -98,8 +98,9 @@ const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId,
     [waiting.calls, search, q, minute],
   );
   useEffect(() => {
-    order.current = shown;
-  }, [shown, order]);
+    const index = shown.findIndex(({ callId }) => callId === openId);
+    place.current = { order: shown, index: index < 0 ? place.current.index : index };
+  }, [shown, place, openId]);
   const grouping = groupingOf(search);
   const rows = useMemo(() => rowsOf(shown, grouping), [shown, grouping]);
   const { marked, mark, clear } = useMarked(waiting.calls);
@@ -181,24 +182,22 @@ function useEscape(callId: string | undefined, openCall: (id: string | undefined
 export function InboxPage() {
   const { t } = useTranslation();
   const { callId, search, setSearch, openCall } = useInboxAddress();
-  const order = useRef<readonly Call[]>([]);
+  const place = useRef<Place>({ order: [], index: 0 });
   const [told, setTold] = useState<readonly Call[]>([]);
-  const openNext = (after: string) => {
-    const answered = order.current.find((call) => call.callId === after);
-    if (answered) setTold((before) => [answered, ...before.filter((call) => call !== answered)].slice(0, MAX_TOLD));
-    const index = order.current.findIndex((call) => call.callId === after);
-    openCall((order.current[index + 1] ?? order.current[index - 1])?.callId);
+  const openNext = (answered: Call) => {
+    setTold((before) => [answered, ...before.filter(({ callId: id }) => id !== answered.callId)].slice(0, MAX_TOLD));
+    openCall(nextOf(place.current, answered.callId)?.callId);
   };
   useEscape(callId, openCall);
   return (
     <div className="inbox" data-open={callId !== undefined || undefined}>
-      <InboxSide search={search} setSearch={setSearch} openCall={openCall} openId={callId} order={order} />
+      <InboxSide search={search} setSearch={setSearch} openCall={openCall} openId={callId} place={place} />
       <section className="inbox-main" aria-label={t('review.digest')}>
         <JustDecided calls={told} onClose={(id) => setTold(told.filter((call) => call.callId !== id))} />
         {callId === undefined ? (
           <p className="empty">{t('inbox.choose')}</p>
         ) : (
-          <ReviewPane key={callId} callId={callId} onBack={() => openCall(undefined)} onNext={() => openNext(callId)} />
+          <ReviewPane key={callId} callId={callId} onBack={() => openCall(undefined)} onNext={openNext} />
         )}
       </section>
     </div>

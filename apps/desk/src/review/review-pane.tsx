@@ -93,7 +93,7 @@ function Unreadable({ error, onBack, onRetry }: { error: Error; onBack: () => vo
   );
 }
 
-type Props = { readonly callId: string; readonly onBack: () => void; readonly onNext: () => void };
+type Props = { readonly callId: string; readonly onBack: () => void; readonly onNext: (answered: CallDetail) => void };
 
 /** Everything about one call that a decision needs, and the decision. It stays when the call ended elsewhere. */
 export function ReviewPane({ callId, onBack, onNext }: Props) {
@@ -122,7 +122,7 @@ export function ReviewPane({ callId, onBack, onNext }: Props) {
         <div ref={end} />
         <CallContext call={call} />
       </div>
-      {waits && <DecisionBar call={call} endOfText={end} onReadAgain={readAgain} onRecorded={onNext} />}
+      {waits && <DecisionBar call={call} endOfText={end} onReadAgain={readAgain} onRecorded={() => onNext(call)} />}
     </article>
   );
 }
