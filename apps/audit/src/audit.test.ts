@@ -31,7 +31,14 @@ const submit = (callId: string) =>
     view: json({ command: 'true' }),
   });
 const approve = (callId: string, who: string) =>
-  append({ entries: [entry(callId, 'decision', 'approved', allow, who)], decidedBy: 'human', decidedByName: who });
+  append({
+    entries: [
+      entry(callId, 'approval.answered', '', { approver: { subject: who } }, who),
+      entry(callId, 'decision', 'approved', { ...allow, approver: { subject: who } }, who),
+    ],
+    decidedBy: 'human',
+    decidedByName: who,
+  });
 
 describe('decisions', () => {
   test('two approvals at once: one decision, and the loser is told who won', async () => {

@@ -42,9 +42,14 @@ export const auditConfigSchema = commonConfigSchema.extend({
   retention: z
     .strictObject({
       payloadDays: z.int().min(184).max(36_500).default(400),
+      /** Days that entries are kept; partitions whose newest entry is older are dropped when retention is applied. */
+      entryDays: z.int().min(184).max(36_500).default(400),
       keyCopyDays: z.int().min(0).max(36_500).default(0),
     })
+    .refine(({ payloadDays, entryDays }) => entryDays >= payloadDays, 'entries are kept as long as payloads')
     .prefault({}),
+  /** Entries of a partition that is made from now on; only whole partitions are dropped. */
+  partitionEntries: z.int().min(256).max(16_777_216).multipleOf(256).default(1_048_576),
   streams: streamsSchema,
   publications: publicationsSchema,
 });

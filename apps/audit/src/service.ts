@@ -24,7 +24,7 @@ import {
 import pg from 'pg';
 import { beatOf, frozenFacts } from './beat.ts';
 import type { AuditConfig } from './config.ts';
-import { Custody } from './custody/custody.ts';
+import { Custody, type CustodyOptions } from './custody/custody.ts';
 import { connectWriter, migrate } from './db/connection.ts';
 import { type Lease, waitForLease } from './lease/lease.ts';
 import { PayloadKeys } from './payload/payload-keys.ts';
@@ -169,6 +169,7 @@ async function openLog(
     loader,
     tenant: config.logName,
     receiptIdentity: identity,
+    partitionEntries: config.partitionEntries,
     now,
     atStep,
     onFault: crash,
@@ -193,6 +194,12 @@ async function openLog(
   };
   return { sequencer, payloads, lease, reader, checkpointOf, checkpoints, close };
 }
+
+const openCustody = (
+  { sequencer, payloads, reader, lease }: Opened,
+  { retention }: AuditConfig,
+  rest: Pick<CustodyOptions, 'now' | 'indexed' | 'behind'>,
+): Custody => new Custody({ sequencer, payloads, reader, writer: lease.writer, ...retention, ...rest });
 
 /** Publishes what the root signs within a second of its record. */
 function followLists(lists: SignedLists, nats: NatsConnection, logger: Logger): NodeJS.Timeout {
@@ -261,7 +268,7 @@ export async function startAudit(
     ...{ nats, reader, pool: evidence.pool, now, log: failed, indexed },
     newest: () => log.checkpoints.newest,
   });
-  const custody = new Custody({ ...{ sequencer, payloads: log.payloads, reader, now, indexed }, ...config.retention });
+  const custody = openCustody(log, config, { now, indexed, behind: evidence.behind });
   await custody.resume();
   const implementation = auditRoutes({
     ...{ sequencer, payloads: log.payloads, reader, checkpointOf, now },

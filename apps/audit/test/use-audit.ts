@@ -3,7 +3,7 @@ import { createHash, createPublicKey, verify } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type Verification, verifyBundle } from '@countersign/merkle';
+import { type Bundle, type DroppedLeaf, type Verification, verifyBundle } from '@countersign/merkle';
 import {
   type AppendReply,
   AppendRequest,
@@ -91,14 +91,17 @@ export class AuditProcess {
     );
   }
 
-  async exportLog(): Promise<{ leaves: Uint8Array[]; checkpoint: string }> {
+  async exportLog(): Promise<{ dropped: DroppedLeaf[]; leaves: Uint8Array[]; checkpoint: string }> {
     const leaves: Uint8Array[] = [];
+    const dropped: DroppedLeaf[] = [];
     let checkpoint = '';
     for await (const chunk of this.client.export({}) as AsyncIterable<ExportChunk>) {
+      for (let at = 0; at < chunk.dropped.length; at += 32)
+        dropped.push({ leafHash: chunk.dropped.subarray(at, at + 32) });
       leaves.push(...chunk.leaves);
       checkpoint = chunk.checkpoint || checkpoint;
     }
-    return { leaves, checkpoint };
+    return { dropped, leaves, checkpoint };
   }
 }
 
@@ -110,11 +113,12 @@ export type AuditSuite = {
   readonly anotherDatabase: () => Promise<string>;
   readonly nats: EmbeddedNats;
   readonly identities: Record<'root' | 'audit' | 'log', IdentityFile>;
-  /** Starts a process without waiting; `changes` go over its configuration. */
-  readonly spawn: (changes?: object) => Promise<AuditProcess>;
+  /** Starts a process without waiting; `changes` go over its configuration; with `daysAgo` its clock is that much behind. */
+  readonly spawn: (changes?: object, daysAgo?: number) => Promise<AuditProcess>;
   /** Starts a process and waits until it serves. */
-  readonly start: (changes?: object) => Promise<AuditProcess>;
-  readonly verified: (from: AuditProcess) => Promise<Verification>;
+  readonly start: (changes?: object, daysAgo?: number) => Promise<AuditProcess>;
+  /** The export, verified; `more` goes over what is verified. */
+  readonly verified: (from: AuditProcess, more?: Partial<Bundle>) => Promise<Verification>;
 };
 
 export function useAudit(): AuditSuite {
@@ -175,7 +179,7 @@ export function useAudit(): AuditSuite {
       if (!held.identities) throw new Error('runs only inside tests');
       return held.identities;
     },
-    spawn: async (changes = {}) => {
+    spawn: async (changes = {}, daysAgo = 0) => {
       const port = await freePort();
       const config = {
         logLevel: 'error',
@@ -193,7 +197,8 @@ export function useAudit(): AuditSuite {
       };
       const file = path.join(folder, `config-${port}.json`);
       writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
-      const child = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname], {
+      const main = new URL(daysAgo > 0 ? '../src/test/past-audit.ts' : '../src/main.ts', import.meta.url).pathname;
+      const child = spawn(process.execPath, [main, String(daysAgo)], {
         env: { PATH: '/usr/bin:/bin', COUNTERSIGN_CONFIG: file },
         stdio: ['ignore', 'inherit', 'inherit'],
       });
@@ -201,14 +206,15 @@ export function useAudit(): AuditSuite {
       held.processes.push(running);
       return running;
     },
-    start: async (changes) => {
-      const running = await suite.spawn(changes);
+    start: async (changes, daysAgo) => {
+      const running = await suite.spawn(changes, daysAgo);
       await running.serving();
       return running;
     },
-    verified: async (from) =>
-      verifyBundle({
-        ...(await from.exportLog()),
+    verified: async (from, more = {}) => {
+      const { dropped, leaves, checkpoint } = await from.exportLog();
+      return verifyBundle({
+        ...{ leaves: [...dropped, ...leaves], checkpoint, ...more },
         name: LOG_NAME,
         publicKey: rawPublicKey(suite.identities.log.publicKey),
         sha256,
@@ -216,7 +222,8 @@ export function useAudit(): AuditSuite {
           const spki = Buffer.concat([SPKI_ED25519, key]);
           return verify(null, message, createPublicKey({ key: spki, format: 'der', type: 'spki' }), signature);
         },
-      }),
+      });
+    },
   };
   return suite;
 }

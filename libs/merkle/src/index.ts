@@ -63,5 +63,5 @@ export {
   verifyConsistency,
   verifyInclusion,
 } from './tree.ts';
-export { type Bundle, type Verification, verifyBundle } from './verify-bundle.ts';
+export { type Bundle, type DroppedLeaf, type Verification, verifyBundle } from './verify-bundle.ts';
 export { type Ended, type EntryCheck, MAX_PROBLEMS, type Problem, Walk } from './walk.ts';

@@ -2,6 +2,8 @@ import type { AuditEntry, EntryType } from './entry.ts';
 
 /** What is known of a call while its entries are read in order. */
 type Story = {
+  /** Its beginning was dropped, so that nothing can be said of what follows. */
+  cut: boolean;
   received: boolean;
   decision: 'allow' | 'deny' | undefined;
   /** How the effect left the gateway. */
@@ -126,8 +128,11 @@ const NEEDS_CALL: ReadonlySet<EntryType> = new Set<EntryType>([
   'result.delivered',
 ]);
 
-/** Adds `entry` to the story of its call and tells what is wrong with it. */
-export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] {
+/**
+ * Adds `entry` to the story of its call and tells what is wrong with it. `continues`: a call that is met first here began
+ * among entries that were dropped; nothing is said of it.
+ */
+export function checkStory(stories: Stories, entry: AuditEntry, continues = false): StoryProblem[] {
   if (entry.call === undefined) {
     return NEEDS_CALL.has(entry.type)
       ? [problem('no_call', `\`${entry.type}\` without the call that it is about`)]
@@ -137,6 +142,7 @@ export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] 
   let story = stories.get(entry.call);
   if (!story) {
     story = {
+      cut: continues,
       received: false,
       decision: undefined,
       sent: undefined,
@@ -147,6 +153,10 @@ export function checkStory(stories: Stories, entry: AuditEntry): StoryProblem[] 
       answered: NOBODY,
     };
     stories.set(entry.call, story);
+  }
+  if (story.cut) {
+    story.closed ||= entry.type === 'call.closed' || entry.type === 'audit.read';
+    return [];
   }
   const found: StoryProblem[] = [];
   const readsOnly = entry.type === 'audit.read' || entry.type === 'call.cancel_requested';

@@ -2,10 +2,13 @@ import { type Checkpoint, type NoteVerifier, verifySignedNote } from './checkpoi
 import { equalBytes, leafHash } from './tree.ts';
 import { type Ended, type EntryCheck, type Problem, Walk } from './walk.ts';
 
+/** An entry that retention dropped: only its hash is left. Those are the first of a log. */
+export type DroppedLeaf = { readonly leafHash: Uint8Array };
+
 /** An exported log and whose signature it must carry. */
 export type Bundle = NoteVerifier & {
   /** Exact leaf bytes in index order; read once, so that a log need not fit into memory. */
-  readonly leaves: Iterable<Uint8Array>;
+  readonly leaves: Iterable<Uint8Array | DroppedLeaf>;
   /** Signed note that covers every leaf. */
   readonly checkpoint: string;
   /** A signed note that the auditor kept from earlier. */
@@ -62,9 +65,10 @@ function walkLeaves(bundle: Bundle, walk: Walk, kept: readonly Kept[]) {
   };
   compare();
   for (const bytes of bundle.leaves) {
-    const leaf = leafHash(bundle.sha256, bytes);
+    const leaf = bytes instanceof Uint8Array ? leafHash(bundle.sha256, bytes) : bytes.leafHash;
     bundle.onLeaf?.(leaf);
-    walk.take(bytes, leaf, bundle.hashInTiles?.(walk.size));
+    if (bytes instanceof Uint8Array) walk.take(bytes, leaf, bundle.hashInTiles?.(walk.size));
+    else walk.skip(leaf);
     compare();
   }
   return { good, broken: [...broken, ...kept.slice(next)] };
@@ -97,6 +101,7 @@ export function verifyBundle(bundle: Bundle): Verification {
   const kept = readKept(bundle, walk);
   const { good, broken } = walkLeaves(bundle, walk, kept);
   checkNewest(bundle, walk, good);
+  walk.checkDropped();
   for (const { checkpoint, isOlder } of broken) {
     const message = `log does not extend the checkpoint of size ${checkpoint.size} ${isOlder ? 'kept from earlier' : 'that came with it'}`;
     const until = Math.max(checkpoint.size, good);

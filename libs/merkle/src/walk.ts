@@ -57,6 +57,11 @@ export class Walk {
   readonly #streams = new Map<string, Last>();
   readonly #ids = new Set<string>();
   readonly #stack: Uint8Array[] = [];
+  /** Hashes of the entries that were dropped, and the first entries of streams that go on from before, by the hash they name. */
+  readonly #dropped = new Set<string>();
+  readonly #continued = new Map<string, number>();
+  /** Entries up to here were dropped, as an entry says. */
+  #announced = 0;
   #size = 0;
   #recordedMs = 0;
 
@@ -100,9 +105,39 @@ export class Walk {
       this.#checkOrder(parsed.value, index, hex(leaf));
       const ended = endedOf(parsed.value);
       if (ended && this.ended.length < MAX_ENDED) this.ended.push(ended);
-      for (const problem of checkStory(this.stories, parsed.value)) this.report({ index, ...problem });
+      const continues = parsed.value.stream_seq > 0 && this.#dropped.size > 0;
+      for (const problem of checkStory(this.stories, parsed.value, continues)) this.report({ index, ...problem });
+      this.#announce(parsed.value);
       for (const problem of this.#onEntry?.(parsed.value) ?? NOTHING) this.report({ index, ...problem });
     }
+  }
+
+  /** Takes the hash of an entry that was dropped; there is none of them after the first entry that was not. */
+  skip(leaf: Uint8Array): void {
+    if (this.#dropped.size < this.#size)
+      this.report({ index: this.#size, code: 'dropped_inside', message: 'an entry between others is missing' });
+    else this.#dropped.add(hex(leaf));
+    this.#push(leaf);
+  }
+
+  /** To be called at the end: what is missing was announced, and streams go on from entries that were there. */
+  checkDropped(): void {
+    const { size } = this.#dropped;
+    if (size > this.#announced) {
+      const message = 'entries are missing, and no entry says that retention dropped them';
+      this.report({ index: this.#announced, until: size, code: 'not_announced', message });
+    }
+    for (const [prev, index] of this.#continued) {
+      if (!this.#dropped.has(prev))
+        this.report({ index, code: 'prev', message: 'continues from an entry that never was in the log' });
+    }
+  }
+
+  /** An entry of the record itself that says up to where entries are dropped. */
+  #announce({ type, stream, detail }: AuditEntry): void {
+    const isWord = type === 'retention.dropped' || (type === 'admin.changed' && detail?.what === 'retention.begun');
+    if (isWord && stream === 'custody' && typeof detail?.until === 'number')
+      this.#announced = Math.max(this.#announced, detail.until);
   }
 
   #push(leaf: Uint8Array): void {
@@ -121,6 +156,11 @@ export class Walk {
     if (this.#ids.has(entry.id)) report('duplicate_id', `id \`${entry.id}\` occurs twice`);
     this.#ids.add(entry.id);
     const last = this.#streams.get(entry.stream);
+    if (!last && this.#dropped.size > 0 && entry.stream_seq > 0 && entry.prev !== null) {
+      this.#continued.set(entry.prev, index);
+      this.#streams.set(entry.stream, { index, seq: entry.stream_seq, leaf });
+      return;
+    }
     const follows = entry.stream_seq === (last ? last.seq + 1 : 0);
     if (!follows) report('stream_seq', `gap in stream \`${entry.stream}\``);
     if (entry.prev !== (last?.leaf ?? null)) {

@@ -4,6 +4,7 @@ import { AppendRequest, ERROR_CODES } from '@countersign/protocol';
 import type pg from 'pg';
 import type { PayloadKeys } from '../payload/payload-keys.ts';
 import type { Sequencer } from '../sequencer/sequencer.ts';
+import { PartitionDrop } from './drop-partition.ts';
 import { type HoldValue, heldSessions, readHolds } from './held.ts';
 import { type CustodyScope, parseScope } from './scope.ts';
 
@@ -16,6 +17,14 @@ const MAX_TEXT = 1_000;
 const DAY_MS = 86_400_000;
 
 export type CustodyRefusal = { readonly code: 'invalid' | 'not_found' | 'refused'; readonly message: string };
+/** What retention ended, or would end; `more` when asking again may end more. */
+type RetentionDone = {
+  readonly sessions: number;
+  readonly held: number;
+  readonly more: boolean;
+  readonly entries: number;
+  readonly keptBecause: string;
+};
 type Outcome<T> = Promise<Result<T, CustodyRefusal>>;
 /** Who asks for what, and why. */
 export type CustodyWish = { readonly scope: string; readonly reason: string; readonly subject: string };
@@ -26,6 +35,12 @@ export type CustodyOptions = {
   readonly sequencer: Sequencer;
   readonly payloads: PayloadKeys;
   readonly reader: pg.Pool;
+  /** The sequencer's own connection. */
+  readonly writer: pg.ClientBase;
+  /** Streams and publications that have not taken every entry before an index. */
+  readonly behind: (index: number) => readonly string[];
+  /** Days that entries are kept. */
+  readonly entryDays: number;
   /** Resolves with how many entries the index covers, once it covers those asked for or gave up. */
   readonly indexed: (size: number) => Promise<number>;
   /** Days that payloads are readable after the last entry of their session. */
@@ -52,10 +67,12 @@ const SESSIONS_OF: Readonly<Record<'session' | 'agent' | 'principal', string>> =
  */
 export class Custody {
   readonly #options: CustodyOptions;
+  readonly #partitions: PartitionDrop;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: CustodyOptions) {
     this.#options = options;
+    this.#partitions = new PartitionDrop(options);
   }
 
   /** Ends what a process before this one began. */
@@ -64,6 +81,7 @@ export class Custody {
       "select key, value, version from audit.document where kind = 'erasure' and value->>'state' = 'begun'",
     );
     for (const { key, value, version } of rows) await this.#destroy(key, value, BigInt(version));
+    await this.#partitions.resume();
   }
 
   holds(): Promise<HoldValue[]> {
@@ -117,8 +135,11 @@ export class Custody {
     });
   }
 
-  /** Ends the payloads of sessions that are past their time; with `apply` false only counts them. */
-  applyRetention(subject: string, apply: boolean): Outcome<{ sessions: number; held: number; more: boolean }> {
+  /**
+   * Ends the payloads of sessions that are past their time, then drops the oldest partition when all its entries are; with
+   * `apply` false only counts them. `keptBecause` says why the partition stays; empty when it does not.
+   */
+  applyRetention(subject: string, apply: boolean): Outcome<RetentionDone> {
     return this.#alone(async () => {
       if (!isText(subject)) return refuse('invalid', 'say who');
       await this.#catchUp();
@@ -140,7 +161,12 @@ export class Custody {
       const taken = due.slice(0, MAX_SESSIONS);
       const reason = `payloads are kept ${payloadDays} days`;
       if (apply && taken.length > 0) await this.#end({ scope: 'retention', reason, subject }, taken);
-      return ok({ sessions: taken.length, held, more: due.length >= MAX_SESSIONS });
+      await this.#catchUp();
+      const { first, until, keptBecause } = await this.#partitions.oldest();
+      const entries = keptBecause === '' ? until - first : 0;
+      if (apply && entries > 0) await this.#partitions.drop(subject);
+      const more = due.length >= MAX_SESSIONS || (apply && entries > 0);
+      return ok({ sessions: taken.length, held, more, entries, keptBecause });
     });
   }
 

@@ -4,6 +4,7 @@ import { FACTS_MIGRATION, PRINCIPAL_MIGRATION, WHAT_MIGRATION } from './migratio
 import { FREEZE_MIGRATION } from './migration-freeze.ts';
 import { LEASE_MIGRATION } from './migration-lease.ts';
 import { PACKED_MIGRATION } from './migration-packed.ts';
+import { partitionsMigration } from './migration-partitions.ts';
 
 /** Entries in one partition: a multiple of 256, the width of a tile. */
 export const PARTITION_ENTRIES = 1_048_576;
@@ -152,4 +153,5 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0006_lease': run(...LEASE_MIGRATION),
   '0007_fact_principal': run(...PRINCIPAL_MIGRATION),
   '0008_fact_what': run(...WHAT_MIGRATION),
+  '0009_partitions': run(...partitionsMigration(PARTITION_ENTRIES)),
 };

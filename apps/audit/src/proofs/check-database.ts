@@ -9,6 +9,7 @@ import {
   parseEntry,
   rootOf,
   rootOfLeaves,
+  TILE_WIDTH,
   TileBuilder,
   type TileBytes,
   verifySignedNote,
@@ -16,6 +17,7 @@ import {
 } from '@countersign/merkle';
 import type pg from 'pg';
 import type { Story } from '../query/fact.ts';
+import { readHashes } from '../query/fact-index.ts';
 import { ProjectionCheck } from './check-projections.ts';
 import { type StoredRow, wrongColumns, wrongFacts, wrongStory } from './row-check.ts';
 
@@ -26,7 +28,7 @@ const ROWS = `select e.log_index, e.stream, e.stream_seq, e.type, e.call_id, e.r
   from audit.entry e left join audit.entry_key k using (log_index) left join audit.fact f using (log_index)
   where e.log_index >= $1 order by e.log_index limit ${PAGE}`;
 
-type Head = { next: number; indexed: number; stack: Uint8Array[]; recordedMs: number };
+type Head = { first: number; next: number; indexed: number; stack: Uint8Array[]; recordedMs: number };
 type Told = { readonly entry: AuditEntry; readonly row: StoredRow; readonly leafHash: string };
 
 /** What was found so far. */
@@ -62,6 +64,17 @@ class DatabaseCheck {
 
   get size(): number {
     return this.#walk.size;
+  }
+
+  /** Entries that retention dropped: their hashes are checked against the tree alone. */
+  async dropped(hashes: readonly Uint8Array[]): Promise<void> {
+    const nodes: ReturnType<typeof nodeOf>[] = [];
+    for (const leaf of hashes) {
+      this.#walk.skip(leaf);
+      nodes.push(...this.#tiles.push(leaf).map(nodeOf));
+      this.#checkCheckpoint();
+    }
+    await this.#checkNodes(nodes);
   }
 
   async page(rows: readonly StoredRow[]): Promise<void> {
@@ -145,6 +158,7 @@ class DatabaseCheck {
 
   async end(): Promise<void> {
     await this.#projections.end(this.#walk.size);
+    this.#walk.checkDropped();
     const { next, stack, recordedMs } = this.#head;
     const { size } = this.#walk;
     if (next !== size) this.#tell(Math.min(next, size), 'size', `head says ${next} entries, found ${size}`);
@@ -163,15 +177,17 @@ function nodeOf({ tile, bytes }: TileBytes): { level: number; pos: number; hash:
 
 async function readHead(client: pg.PoolClient): Promise<Head> {
   const { rows } = await client.query<{
+    kept_from: string;
     next_index: string;
     stack: Buffer[];
     recorded_ms: string;
     indexed: string | null;
   }>(
-    "select next_index, stack, recorded_ms, (select next_index from audit.follower where name = 'facts') as indexed from audit.head",
+    "select kept_from, next_index, stack, recorded_ms, (select next_index from audit.follower where name = 'facts') as indexed from audit.head",
   );
   const row = rows[0];
   return {
+    first: Number(row?.kept_from ?? 0),
     next: Number(row?.next_index ?? 0),
     indexed: Number(row?.indexed ?? 0),
     stack: (row?.stack ?? []).map((hash) => new Uint8Array(hash)),
@@ -200,8 +216,13 @@ export async function* checkDatabase(pool: pg.Pool, verifier: NoteVerifier): Asy
   const client = await pool.connect();
   try {
     await client.query('begin isolation level repeatable read read only');
-    const check = new DatabaseCheck(client, await readHead(client), await readCheckpoints(client, verifier));
-    for (let from = 0; ; ) {
+    const head = await readHead(client);
+    const check = new DatabaseCheck(client, head, await readCheckpoints(client, verifier));
+    for (let from = 0; from < head.first; from += TILE_WIDTH) {
+      await check.dropped(await readHashes(client, { level: 0, from, to: Math.min(head.first, from + TILE_WIDTH) }));
+      yield check.report();
+    }
+    for (let from = head.first; ; ) {
       const { rows } = await client.query<StoredRow>(ROWS, [from]);
       if (rows.length === 0) break;
       await check.page(rows);

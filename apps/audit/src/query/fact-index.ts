@@ -170,7 +170,7 @@ export class FactIndex {
     try {
       await client.query("insert into audit.follower values ('facts', 0) on conflict do nothing");
       const { rows } = await client.query<{ next_index: string }>(
-        'select next_index from audit.follower where name = $1 for update',
+        'select greatest(next_index, (select kept_from from audit.head)) as next_index from audit.follower where name = $1 for update',
         [NAME],
       );
       const from = Number(rows[0]?.next_index ?? 0);

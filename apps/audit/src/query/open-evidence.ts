@@ -50,11 +50,12 @@ export function openEvidence(options: EvidenceOptions) {
     size: () => head().size,
     indexed: (size) => facts.upTo(size),
   });
+  const states = () => [...streams.states(), ...publications.states()];
   const implementation = evidenceRoutes({
     ...options,
     logVerifier,
     facts,
-    streams: () => [...streams.states(), ...publications.states()],
+    streams: states,
     pool,
     log: (error) => logger.error({ err: error }, 'a question failed'),
   });
@@ -63,6 +64,8 @@ export function openEvidence(options: EvidenceOptions) {
     service: { definition: EvidenceService, implementation: implementation as never },
     facts,
     pool,
+    /** Streams and publications that have not taken every entry before `index`. */
+    behind: (index: number) => states().flatMap(({ name, next }) => (next < index ? [name] : [])),
     stop: async () => {
       clearInterval(timer);
       await streams.stop();

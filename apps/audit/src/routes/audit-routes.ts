@@ -13,6 +13,7 @@ import {
 import { status } from '@grpc/grpc-js';
 import type pg from 'pg';
 import type { PayloadKeys, PayloadPart } from '../payload/payload-keys.ts';
+import { readHashes } from '../query/fact-index.ts';
 import { receiptOf } from '../sequencer/call-receipt.ts';
 import { isCallId } from '../sequencer/check-request.ts';
 import { loadCall } from '../sequencer/cold-state.ts';
@@ -21,6 +22,8 @@ import { freezeRoutes } from './freeze-routes.ts';
 
 /** Leaves in one message: 200 of the largest stay below the 8 MiB limit of a message. */
 const EXPORT_PAGE = 200;
+/** Leaf hashes in one message of an export. */
+const HASH_PAGE = 8_192;
 const MAX_PAGE = 500;
 /** Bytes of one page of calls; views make them large. */
 const MAX_PAGE_BYTES = 4 * 1_048_576;
@@ -116,8 +119,24 @@ async function listDocuments(context: RouteContext, kind: string, key: string): 
   return ListDocumentsReply.fromPartial({ documents });
 }
 
-async function* leafPages(context: RouteContext, size: number): AsyncGenerator<Buffer[]> {
-  for (let from = 0; from < size; from += EXPORT_PAGE) {
+/** Leaf hashes of the entries that were dropped, in order, 32 bytes each. */
+async function* droppedPages(context: RouteContext, first: number): AsyncGenerator<Buffer> {
+  for (let from = 0; from < first; from += HASH_PAGE) {
+    const to = Math.min(first, from + HASH_PAGE);
+    const hashes = await readHashes(context.reader, { level: 0, from, to });
+    if (hashes.length !== to - from) throw new Error(`leaf hashes ${from} to ${to - 1} are missing`);
+    yield Buffer.concat(hashes);
+  }
+}
+
+/** Index of the first entry that was not dropped. */
+async function firstIndex(reader: pg.Pool): Promise<number> {
+  const { rows } = await reader.query<{ kept_from: string }>('select kept_from from audit.head');
+  return Number(rows[0]?.kept_from ?? 0);
+}
+
+async function* leafPages(context: RouteContext, first: number, size: number): AsyncGenerator<Buffer[]> {
+  for (let from = first; from < size; from += EXPORT_PAGE) {
     const { rows } = await context.reader.query<{ leaf: Buffer }>(
       'select leaf from audit.entry where log_index >= $1 and log_index < $2 order by log_index',
       [from, Math.min(size, from + EXPORT_PAGE)],
@@ -203,11 +222,17 @@ export function auditRoutes(context: RouteContext): AuditServer {
     export: (stream) => {
       const head = context.sequencer.head;
       const send = async () => {
-        for await (const leaves of leafPages(context, head.size)) {
+        const none = Buffer.alloc(0);
+        const first = await firstIndex(context.reader);
+        for await (const dropped of droppedPages(context, first)) {
           if (stream.cancelled) return;
-          if (!stream.write({ leaves, checkpoint: '' })) await drained(stream);
+          if (!stream.write({ leaves: [], checkpoint: '', dropped })) await drained(stream);
         }
-        stream.write({ leaves: [], checkpoint: context.checkpointOf(head) });
+        for await (const leaves of leafPages(context, first, head.size)) {
+          if (stream.cancelled) return;
+          if (!stream.write({ leaves, checkpoint: '', dropped: none })) await drained(stream);
+        }
+        stream.write({ leaves: [], checkpoint: context.checkpointOf(head), dropped: none });
         stream.end();
       };
       send().catch((error: unknown) => {

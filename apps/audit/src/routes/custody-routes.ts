@@ -44,7 +44,8 @@ export function custodyRoutes(custody: Custody, log: (error: unknown) => void): 
     ),
     applyRetention: route(
       ({ apply, subject }) => custody.applyRetention(subject, apply),
-      ({ sessions, held, more }) => ApplyRetentionReply.fromPartial({ sessions, heldSessions: held, more }),
+      ({ sessions, held, more, entries, keptBecause }) =>
+        ApplyRetentionReply.fromPartial({ sessions, heldSessions: held, more, entries: BigInt(entries), keptBecause }),
     ),
   };
 }

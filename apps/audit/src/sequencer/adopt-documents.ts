@@ -5,7 +5,9 @@ import { documentDigest } from './document-digest.ts';
 import type { Sequencer } from './sequencer.ts';
 
 /** Documents that one entry commits to. */
-const PAGE = 100;
+const PAGE = 50;
+/** Pages after which one that has to be read again ends the attempt. */
+const MAX_PAGES = 100_000;
 const DONE = 'ent_documents_adopted_done';
 
 type Row = { kind: string; key: string; version: string; value: unknown };
@@ -27,26 +29,51 @@ export async function adoptDocuments(
   nowMs: number,
 ): Promise<void> {
   if (await isCommitting(reader)) return;
-  const append = async (id: string, documents: readonly object[]) => {
-    const detail = { what: 'documents.adopted', documents };
-    const body = new TextEncoder().encode(JSON.stringify({ detail }));
-    const entry = { id, type: 'admin.changed', stream: 'audit', emittedMs: BigInt(nowMs), body };
-    const { refusal } = await sequencer.appendOwn(AppendRequest.fromPartial({ entries: [entry] }));
-    if (refusal) throw new FaultError(`documents: ${refusal.message}`, { code: ERROR_CODES.auditInvalid });
-  };
+  await commitToDocuments(sequencer, reader, nowMs);
+  await append(sequencer, { id: DONE, nowMs, documents: [] });
+}
+
+type Page = { readonly id: string; readonly nowMs: number; readonly documents: readonly Committed[] };
+type Committed = { readonly kind: string; readonly key: string; readonly version: number; readonly sha256: string };
+
+/** Appends a page of commitments; false when one of its documents has changed since it was read. */
+async function append(sequencer: Sequencer, { id, nowMs, documents }: Page): Promise<boolean> {
+  const detail = { what: 'documents.adopted', documents };
+  const body = new TextEncoder().encode(JSON.stringify({ detail }));
+  const entry = { id, type: 'admin.changed', stream: 'audit', emittedMs: BigInt(nowMs), body };
+  const expected = documents.map(({ kind, key, version }) => ({ kind, key, version: BigInt(version) }));
+  const { refusal } = await sequencer.appendOwn(AppendRequest.fromPartial({ entries: [entry], expected }));
+  if (refusal?.code.startsWith('countersign.audit.stale_')) return false;
+  if (refusal) throw new FaultError(`documents: ${refusal.message}`, { code: ERROR_CODES.auditInvalid });
+  return true;
+}
+
+async function readPage(reader: Pick<pg.Pool, 'query'>, kind: string, key: string): Promise<Committed[]> {
+  const { rows } = await reader.query<Row>(
+    `select kind, key, version, value from audit.document where (kind, key) > ($1, $2) order by kind, key limit ${PAGE}`,
+    [kind, key],
+  );
+  return rows.map((row) => ({
+    ...{ kind: row.kind, key: row.key, version: Number(row.version) },
+    sha256: documentDigest(row.value),
+  }));
+}
+
+/**
+ * Commits to every document as it is now, page by page; one that changes meanwhile is read again, so that the newest commitment
+ * is always of the present version. `nowMs` is a part of the entries' ids.
+ */
+export async function commitToDocuments(
+  sequencer: Sequencer,
+  reader: Pick<pg.Pool, 'query'>,
+  nowMs: number,
+): Promise<void> {
   for (let kind = '', key = '', page = 0; ; page += 1) {
-    const { rows } = await reader.query<Row>(
-      `select kind, key, version, value from audit.document where (kind, key) > ($1, $2) order by kind, key limit ${PAGE}`,
-      [kind, key],
-    );
-    const last = rows.at(-1);
+    const documents = await readPage(reader, kind, key);
+    const last = documents.at(-1);
     if (!last) break;
-    [kind, key] = [last.kind, last.key];
-    const documents = rows.map((row) => ({
-      ...{ kind: row.kind, key: row.key, version: Number(row.version) },
-      sha256: documentDigest(row.value),
-    }));
-    await append(`ent_documents_adopted_${nowMs}_${page}`, documents);
+    if (await append(sequencer, { id: `ent_documents_adopted_${nowMs}_${page}`, nowMs, documents }))
+      ({ kind, key } = last);
+    else if (page > MAX_PAGES) throw new FaultError('documents change too fast', { code: ERROR_CODES.auditBusy });
   }
-  await append(DONE, []);
 }

@@ -20,7 +20,7 @@ const OWN_TYPES: ReadonlySet<string> = new Set([
   ...['freeze.set', 'freeze.cleared', 'freeze.confirmed', 'checkpoint', 'gap.found'],
   ...['hold.set', 'hold.released', 'erasure.done', 'retention.dropped'],
 ]);
-const OWN_DOCUMENTS: ReadonlySet<string> = new Set(['hold', 'erasure']);
+const OWN_DOCUMENTS: ReadonlySet<string> = new Set(['hold', 'erasure', 'partition']);
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 

@@ -42,8 +42,10 @@ export type ColdState = {
 const LOAD = `
 select 'call' as what, call_id as key, null::bigint as a, null::bigint as b, record as x, null::bytea as y, decision_entry as d from audit.call where call_id = any($1)
 union all select 'entry', entry_id, log_index, recorded_ms, leaf_hash, draft_hash, null from audit.entry_key where entry_id = any($2)
-union all select 'stream', s.name, e.stream_seq, null, sha256('\\x00'::bytea || e.leaf), null, null from unnest($3::text[]) as s(name)
-  cross join lateral (select stream_seq, leaf from audit.entry where stream = s.name order by stream_seq desc limit 1) e
+union all select 'stream', s.name, e.stream_seq, null, e.hash, null, null from unnest($3::text[]) as s(name)
+  cross join lateral (select * from (
+    (select stream_seq, sha256('\\x00'::bytea || leaf) as hash from audit.entry where stream = s.name order by stream_seq desc limit 1)
+    union all select stream_seq, leaf_hash from audit.stream_end where stream = s.name) l order by stream_seq desc limit 1) e
 union all select 'document', kind || '/' || key, version, null, null, null,
   case kind when 'grant' then value when 'session' then jsonb_build_object('parent', value->'parent') end from audit.document where kind || '/' || key = any($4)`;
 

@@ -35,7 +35,7 @@ const DOCUMENT_KINDS: ReadonlySet<string> = new Set([
   // Who may do what: people, tokens, enrolment, partial answers, credentials.
   ...['person', 'token', 'invitation', 'approval', 'passkey', 'approver_list', 'roster', 'review', 'delegation'],
   // Saved questions of auditors; what the record itself holds and erases.
-  ...['query', 'hold', 'erasure'],
+  ...['query', 'hold', 'erasure', 'partition'],
 ]);
 /** States in which a call is held by the freeze of its scope. */
 const HELD_STATES: ReadonlySet<string> = new Set(['approved', 'dispatched', 'handed_over']);

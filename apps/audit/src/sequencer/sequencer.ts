@@ -53,6 +53,8 @@ export type SequencerOptions = {
   readonly now: () => number;
   /** Calls, entries, streams and documents that memory keeps, each; what it does not keep is read again. */
   readonly memoryItems?: number;
+  /** Entries of a partition that is made from now on. */
+  readonly partitionEntries?: number;
   readonly atStep: AtStep<AuditStep>;
   /** Told once when a commit failed; the process must end (crash-only), because memory is ahead of the database. */
   readonly onFault: (error: unknown) => void;
@@ -72,8 +74,8 @@ export class Sequencer {
   readonly #waiting: Waiting[] = [];
   readonly #between: (() => Promise<void>)[] = [];
   #waitingBytes = 0;
-  /** Partitions below this number are there. */
-  #partitions = 0;
+  /** Entries below this index have their partitions. */
+  #partitioned = 0;
   /** As committed. */
   #log: LogState;
   /** As judged: ahead of what is committed by the batch in flight. */
@@ -209,10 +211,13 @@ export class Sequencer {
 
   /** Makes the partitions that entries up to `size` need; a statement of its own only at a partition's first entry. */
   async #makePartitions(size: number): Promise<void> {
-    const needed = Math.ceil(size / PARTITION_ENTRIES);
-    for (let n = Math.max(this.#partitions, Math.floor(this.#log.head.size / PARTITION_ENTRIES)); n < needed; n += 1)
-      await this.#options.client.query('select audit.add_partition($1)', [n]);
-    this.#partitions = needed;
+    if (size <= this.#partitioned) return;
+    const { client, partitionEntries = PARTITION_ENTRIES } = this.#options;
+    const { rows } = await client.query<{ until: string }>('select audit.extend($1, $2) as until', [
+      size,
+      partitionEntries,
+    ]);
+    this.#partitioned = Number(rows[0]?.until);
   }
 
   #keysOf(taken: readonly Waiting[]): ColdKeys {

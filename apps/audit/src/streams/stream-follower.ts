@@ -79,7 +79,7 @@ export class StreamFollower {
     const { pool, name, sink, sendMs = SEND_MS } = this.#options;
     if (this.#next < 0) {
       const { rows } = await pool.query<{ next_index: string }>(
-        'insert into audit.follower as f values ($1, 0) on conflict (name) do update set name = f.name returning next_index',
+        'insert into audit.follower as f select $1, kept_from from audit.head on conflict (name) do update set name = f.name returning next_index',
         [positionOf(name)],
       );
       this.#next = Number(rows[0]?.next_index ?? 0);

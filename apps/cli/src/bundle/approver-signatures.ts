@@ -46,10 +46,13 @@ export class ApproverSignatures {
   readonly #enrolled = new Map<string, Enrolled>();
   /** Commitments of calls that have not ended. */
   readonly #open = new Map<string, unknown>();
+  /** True for a log whose first entries were dropped: who had enrolled then is not known any more. */
+  #cut: boolean | undefined;
   #list: z.infer<typeof publishedSchema> | undefined;
 
   /** Takes the next entry and says what is wrong with the signature in it. */
   readonly take = (entry: AuditEntry): readonly SignatureProblem[] => {
+    this.#cut ??= entry.index > 0;
     if (entry.type === 'call.received') this.#open.set(entry.call ?? '', entry.tool?.args_commitment);
     else if (entry.type === 'call.closed') this.#open.delete(entry.call ?? '');
     else if (entry.type === 'admin.changed') this.#follow(entry.detail ?? {});
@@ -76,9 +79,17 @@ export class ApproverSignatures {
   }
 
   #check(entry: AuditEntry): SignatureProblem[] {
+    if (this.#cut && !this.#isKnown(entry)) return [];
     const message = this.#wrong(entry);
     if (message === undefined) this.verified += 1;
     return message === undefined ? [] : [problem(message)];
+  }
+
+  /** True when the log still holds what the signature is to be compared with. */
+  #isKnown(entry: AuditEntry): boolean {
+    const assertion = readAssertion(entry.approver?.assertion);
+    const credential = assertion && Buffer.from(assertion.credentialId).toString('base64url');
+    return this.#list !== undefined && this.#enrolled.has(credential ?? '') && this.#open.has(entry.call ?? '');
   }
 
   #wrong(entry: AuditEntry): string | undefined {

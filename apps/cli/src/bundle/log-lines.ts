@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer';
 import { closeSync, openSync, readSync } from 'node:fs';
+import type { DroppedLeaf } from '@countersign/merkle';
 
 const CHUNK = 1_048_576;
 /** A line over this is no entry; only its beginning is kept, so that one line cannot fill the memory. */
@@ -51,6 +52,19 @@ export function leafOfLine(line: Buffer): Uint8Array {
   return bytes?.toString('base64') === base64 && bytes ? bytes : line;
 }
 
+/** The hash of a line that stands for a dropped entry; undefined for any other. */
+export function droppedOfLine(line: Buffer): Uint8Array | undefined {
+  if (line.subarray(0, 13).toString('latin1') !== '{"leaf_hash":') return undefined;
+  const hash = Buffer.from(parsedField(line.toString('utf8'), 'leaf_hash') ?? '', 'base64');
+  return hash.length === 32 ? hash : undefined;
+}
+
+/** What a line stands for: an entry, or one that was dropped. */
+function itemOfLine(line: Buffer): Uint8Array | DroppedLeaf {
+  const leafHash = droppedOfLine(line);
+  return leafHash ? { leafHash } : leafOfLine(line);
+}
+
 /** The note of a checkpoint line; undefined for any other. */
 export const checkpointOfLine = (line: Buffer): string | undefined =>
   line.subarray(0, 14).toString('latin1') === '{"checkpoint":'
@@ -64,18 +78,21 @@ const isBlank = (line: Buffer): boolean =>
  * A log in lines: leaves in index order, and last the checkpoint that covers them. `checkpoint` is known when `leaves` was
  * read to its end; empty when there is none.
  */
-export function readLines(lines: Iterable<Buffer>): { leaves: Iterable<Uint8Array>; checkpoint: () => string } {
+export function readLines(lines: Iterable<Buffer>): {
+  leaves: Iterable<Uint8Array | DroppedLeaf>;
+  checkpoint: () => string;
+} {
   let checkpoint = '';
-  const read = function* (): Generator<Uint8Array> {
+  const read = function* (): Generator<Uint8Array | DroppedLeaf> {
     let held: Buffer | undefined;
     for (const line of lines) {
       if (isBlank(line)) continue;
-      if (held) yield leafOfLine(held);
+      if (held) yield itemOfLine(held);
       held = line;
     }
     const note = held && checkpointOfLine(held);
     if (note !== undefined) checkpoint = note;
-    else if (held) yield leafOfLine(held);
+    else if (held) yield itemOfLine(held);
   };
   return { leaves: read(), checkpoint: () => checkpoint };
 }

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
+  type DroppedLeaf,
   decodeEntryBundle,
   decodeTile,
   encodeEntryBundle,
@@ -48,6 +49,12 @@ export class TileFolderWriter {
     if (this.#bundle.length === TILE_WIDTH) this.#writeBundle();
   }
 
+  /** An entry that was dropped: its hash is a part of the tiles, and there is no bundle with it. */
+  addDropped(hash: Uint8Array): void {
+    this.#size += 1;
+    this.#writeTiles(this.#builder.push(hash));
+  }
+
   /** Writes the partial tiles and the checkpoint that covers all. */
   end(checkpoint: string): void {
     if (this.#bundle.length > 0) this.#writeBundle();
@@ -92,9 +99,18 @@ export class TileFolderReader {
     this.#folder = folder;
   }
 
-  /** Entries in order; ends at the first bundle that is not there or not whole. */
-  *leaves(): Generator<Uint8Array> {
-    for (let index = 0; ; index += 1) {
+  /** Hashes of dropped entries, then entries in order; ends at the first bundle that is not there or not whole. */
+  *leaves(): Generator<Uint8Array | DroppedLeaf> {
+    const first = this.#firstBundle();
+    for (let index = 0; index < first * TILE_WIDTH; index += 1) {
+      const leafHash = this.hashInTiles(index);
+      if (!leafHash) {
+        this.problems.push({ index, code: 'tile', message: 'the hash of a dropped entry is missing' });
+        return;
+      }
+      yield { leafHash };
+    }
+    for (let index = first; ; index += 1) {
       const found = findTile(this.#folder, (width) => entryBundlePath(index, width));
       if (!found) return;
       const { leaves, isWhole } = decodeEntryBundle(readBytes(found.file));
@@ -118,6 +134,17 @@ export class TileFolderReader {
     if (this.#tile.index !== tile) this.#tile = { index: tile, hashes: this.#readTile(tile) };
     return this.#tile.hashes?.[index % TILE_WIDTH];
   };
+
+  /** The first bundle of entries that is there; those before it were dropped, as far as their hash tiles are full. */
+  #firstBundle(): number {
+    const isThere = (pathOf: (width: number) => string) => findTile(this.#folder, pathOf) !== undefined;
+    let index = 0;
+    while (!isThere((width) => entryBundlePath(index, width))) {
+      if (!existsSync(path.join(this.#folder, tilePath({ level: 0, index, width: TILE_WIDTH })))) return 0;
+      index += 1;
+    }
+    return index;
+  }
 
   #readTile(index: number): Uint8Array[] | undefined {
     const found = findTile(this.#folder, (width) => tilePath({ level: 0, index, width }));

@@ -3,7 +3,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync,
 import path from 'node:path';
 import { EXIT, RefusedError } from '../output.ts';
 import type { LogKey } from './log-crypto.ts';
-import { checkpointOfLine, leafOfLine } from './log-lines.ts';
+import { checkpointOfLine, droppedOfLine, leafOfLine } from './log-lines.ts';
 import { TileFolderWriter } from './tile-folder.ts';
 import { KEY_FILE, LOG_FILE } from './verify-export.ts';
 
@@ -53,7 +53,9 @@ export async function writeExport(
     for await (const line of linesOf(chunks)) {
       if (lines !== undefined) writeSync(lines, Buffer.concat([line, Buffer.of(10)]));
       checkpoint = checkpointOfLine(line);
-      if (checkpoint === undefined) tiles.add(leafOfLine(line));
+      const dropped = droppedOfLine(line);
+      if (dropped) tiles.addDropped(dropped);
+      else if (checkpoint === undefined) tiles.add(leafOfLine(line));
     }
   } finally {
     if (lines !== undefined) closeSync(lines);

@@ -7,7 +7,13 @@ const holdsSchema = z.object({
   holds: z.array(z.object({ scope: z.string(), reason: z.string(), by: z.string(), setMs: z.number() })),
 });
 const erasedSchema = z.object({ sessions: z.int(), remaining: z.int(), lastCopyEnds: z.string() });
-const retentionSchema = z.object({ sessions: z.int(), heldSessions: z.int(), more: z.boolean() });
+const retentionSchema = z.object({
+  sessions: z.int(),
+  heldSessions: z.int(),
+  more: z.boolean(),
+  entries: z.number(),
+  keptBecause: z.string(),
+});
 const HOLDS = '/v1/audit/holds';
 type Why = { reason: string };
 
@@ -62,13 +68,15 @@ export function addAuditCustodyCommands(audit: Command): void {
     });
   audit
     .command('retention')
-    .description('count the sessions whose payloads are past their time; needs an admin')
+    .description('count the sessions and entries that are past their time; needs an admin')
     .option('--apply', 'end them')
     .action(async ({ apply = false }: { apply?: boolean }, command: Command) => {
       const gateway = localGateway(command, 'local-admin');
       const done = accepted(await gateway.request('POST', '/v1/audit/retention', retentionSchema, { apply }));
       const rest = done.more ? '; there are more, run it again' : '';
       const what = apply ? 'ended the payloads of' : 'would end the payloads of';
-      print(command, done, `${what} ${done.sessions} sessions; ${done.heldSessions} are held${rest}`);
+      const drop = apply ? 'dropped' : 'would drop';
+      const entries = done.entries > 0 ? `${drop} ${done.entries} entries` : `no entries: ${done.keptBecause}`;
+      print(command, done, `${what} ${done.sessions} sessions; ${done.heldSessions} are held${rest}\n${entries}`);
     });
 }

@@ -1,5 +1,6 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import type { DroppedLeaf } from '@countersign/merkle';
 import type { RecordedCall } from '@countersign/policy';
 import { linesOfFile, readLines } from '../bundle/log-lines.ts';
 import { TileFolderReader } from '../bundle/tile-folder.ts';
@@ -118,8 +119,13 @@ function readJsonLines(file: string): Recording {
   return { calls, withoutArguments: 0 };
 }
 
+/** Entries of an export, without those that were dropped. */
+function* keptLeaves(leaves: Iterable<Uint8Array | DroppedLeaf>): Generator<Uint8Array> {
+  for (const leaf of leaves) if (leaf instanceof Uint8Array) yield leaf;
+}
+
 const isExportLines = (file: string): boolean => {
-  for (const line of linesOfFile(file)) return line.subarray(0, 9).toString('latin1') === '{"leaf":"';
+  for (const line of linesOfFile(file)) return /^\{"leaf(_hash)?":"/.test(line.subarray(0, 14).toString('latin1'));
   return false;
 };
 
@@ -131,8 +137,10 @@ export function readRecordings(place: string): Recording {
   if (!existsSync(place)) throw new RefusedError(`cannot read \`${place}\``, 'countersign.cli.no_cases', EXIT.usage);
   const lines = statSync(place).isDirectory() ? path.join(place, LOG_FILE) : place;
   if (lines !== place && !existsSync(lines)) {
-    if (existsSync(path.join(place, 'tile'))) return storyOf(new TileFolderReader(place).leaves());
+    if (existsSync(path.join(place, 'tile'))) return storyOf(keptLeaves(new TileFolderReader(place).leaves()));
     throw new RefusedError(`\`${place}\` holds no export`, 'countersign.cli.no_cases', EXIT.usage);
   }
-  return lines !== place || isExportLines(lines) ? storyOf(readLines(linesOfFile(lines)).leaves) : readJsonLines(lines);
+  return lines !== place || isExportLines(lines)
+    ? storyOf(keptLeaves(readLines(linesOfFile(lines)).leaves))
+    : readJsonLines(lines);
 }

@@ -62,13 +62,13 @@ export function addCustodyRoutes(app: Http, gateway: Gateway): void {
     },
   );
 
-  /** What retention ends now; with `apply` ends it. */
+  /** What retention ends now: payloads of sessions, and the oldest partition of entries or why it stays; with `apply` ends it. */
   app.post(
     '/v1/audit/retention',
     { config: { access: ACCESS.administer }, schema: { body: z.strictObject({ apply: z.boolean().default(false) }) } },
     async (request, reply) => {
       const done = await evidence.applyRetention(request.body.apply, principalOf(request).name);
-      return done.ok ? done.value : refuse(reply, done.error);
+      return done.ok ? { ...done.value, entries: Number(done.value.entries) } : refuse(reply, done.error);
     },
   );
 }

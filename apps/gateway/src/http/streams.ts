@@ -71,8 +71,12 @@ function eventRoute(app: Http, gateway: Gateway): void {
   });
 }
 
+const HASH_BYTES = 32;
+
 async function* exportLines(gateway: Gateway): AsyncGenerator<string> {
   for await (const chunk of gateway.audit.exportLog()) {
+    for (let at = 0; at < chunk.dropped.length; at += HASH_BYTES)
+      yield `${JSON.stringify({ leaf_hash: Buffer.from(chunk.dropped.subarray(at, at + HASH_BYTES)).toString('base64') })}\n`;
     for (const leaf of chunk.leaves) yield `${JSON.stringify({ leaf: Buffer.from(leaf).toString('base64') })}\n`;
     if (chunk.checkpoint !== '') yield `${JSON.stringify({ checkpoint: chunk.checkpoint })}\n`;
   }
@@ -81,7 +85,7 @@ async function* exportLines(gateway: Gateway): AsyncGenerator<string> {
 /** Routes that answer with a stream. */
 export function addStreams(app: Http, gateway: Gateway): void {
   eventRoute(app, gateway);
-  /** The whole log as NDJSON: `{"leaf": base64}` in index order, then `{"checkpoint": note}`. */
+  /** The whole log as NDJSON: `{"leaf_hash": base64}` of entries that retention dropped, `{"leaf": base64}` in index order, then `{"checkpoint": note}`. */
   app.get('/v1/audit/export', { config: { access: ACCESS.exportAll } }, async (request, reply) => {
     // The log holds the calls of every queue.
     if (!seesAll(principalOf(request)))

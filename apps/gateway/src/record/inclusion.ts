@@ -4,6 +4,8 @@ import type { AuditLog } from './audit-log.ts';
 
 const sha256 = (data: Uint8Array): Uint8Array => new Uint8Array(createHash('sha256').update(data).digest());
 
+const HASH_BYTES = 32;
+
 /** An entry with the checkpoint that covers it and the audit path between both. */
 export type Inclusion = {
   readonly leaf: Uint8Array;
@@ -23,6 +25,8 @@ export async function proveInclusion(audit: AuditLog, entryId: string): Promise<
   let found: { leaf: Uint8Array; index: number } | undefined;
   let checkpoint = '';
   for await (const chunk of audit.exportLog()) {
+    for (let at = 0; at < chunk.dropped.length; at += HASH_BYTES)
+      hashes.push(chunk.dropped.subarray(at, at + HASH_BYTES));
     for (const leaf of chunk.leaves) {
       if (Buffer.from(leaf).includes(wanted) && idOf(leaf) === entryId) found = { leaf, index: hashes.length };
       hashes.push(leafHash(sha256, leaf));

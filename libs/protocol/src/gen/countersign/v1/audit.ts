@@ -329,6 +329,8 @@ export interface ExportChunk {
   leaves: Uint8Array[];
   /** In the last chunk: the signed note that covers every leaf sent. */
   checkpoint: string;
+  /** Leaf hashes, 32 bytes each, of the entries before the first leaf, which were dropped; in order, before any leaf. */
+  dropped: Uint8Array;
 }
 
 function createBaseEntryDraft(): EntryDraft {
@@ -4659,7 +4661,7 @@ export const ExportRequest: MessageFns<ExportRequest> = {
 };
 
 function createBaseExportChunk(): ExportChunk {
-  return { leaves: [], checkpoint: "" };
+  return { leaves: [], checkpoint: "", dropped: new Uint8Array(0) };
 }
 
 export const ExportChunk: MessageFns<ExportChunk> = {
@@ -4669,6 +4671,9 @@ export const ExportChunk: MessageFns<ExportChunk> = {
     }
     if (message.checkpoint !== "") {
       writer.uint32(18).string(message.checkpoint);
+    }
+    if (message.dropped.length !== 0) {
+      writer.uint32(26).bytes(message.dropped);
     }
     return writer;
   },
@@ -4702,6 +4707,14 @@ export const ExportChunk: MessageFns<ExportChunk> = {
             message.checkpoint = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.dropped = reader.bytes();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4718,6 +4731,7 @@ export const ExportChunk: MessageFns<ExportChunk> = {
     return {
       leaves: globalThis.Array.isArray(object?.leaves) ? object.leaves.map((e: any) => bytesFromBase64(e)) : [],
       checkpoint: isSet(object.checkpoint) ? globalThis.String(object.checkpoint) : "",
+      dropped: isSet(object.dropped) ? bytesFromBase64(object.dropped) : new Uint8Array(0),
     };
   },
 
@@ -4729,6 +4743,9 @@ export const ExportChunk: MessageFns<ExportChunk> = {
     if (message.checkpoint !== "") {
       obj.checkpoint = message.checkpoint;
     }
+    if (message.dropped.length !== 0) {
+      obj.dropped = base64FromBytes(message.dropped);
+    }
     return obj;
   },
 
@@ -4739,6 +4756,7 @@ export const ExportChunk: MessageFns<ExportChunk> = {
     const message = createBaseExportChunk();
     message.leaves = object.leaves?.map((e) => e) || [];
     message.checkpoint = object.checkpoint ?? "";
+    message.dropped = object.dropped ?? new Uint8Array(0);
     return message;
   },
 };

@@ -81,6 +81,10 @@ export interface ApplyRetentionReply {
   heldSessions: number;
   /** True when one request did not take all; ask again. */
   more: boolean;
+  /** Entries of the oldest partition that were, or would be, dropped; 0 while it stays. */
+  entries: bigint;
+  /** Why the oldest partition stays; empty when it does not. */
+  keptBecause: string;
 }
 
 function createBaseHold(): Hold {
@@ -816,7 +820,7 @@ export const ApplyRetentionRequest: MessageFns<ApplyRetentionRequest> = {
 };
 
 function createBaseApplyRetentionReply(): ApplyRetentionReply {
-  return { sessions: 0, heldSessions: 0, more: false };
+  return { sessions: 0, heldSessions: 0, more: false, entries: 0n, keptBecause: "" };
 }
 
 export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
@@ -829,6 +833,15 @@ export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
     }
     if (message.more !== false) {
       writer.uint32(24).bool(message.more);
+    }
+    if (message.entries !== 0n) {
+      if (BigInt.asUintN(64, message.entries) !== message.entries) {
+        throw new globalThis.Error("value provided for field message.entries of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.entries);
+    }
+    if (message.keptBecause !== "") {
+      writer.uint32(42).string(message.keptBecause);
     }
     return writer;
   },
@@ -870,6 +883,22 @@ export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
             message.more = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.entries = reader.uint64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.keptBecause = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -891,6 +920,12 @@ export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
         ? globalThis.Number(object.held_sessions)
         : 0,
       more: isSet(object.more) ? globalThis.Boolean(object.more) : false,
+      entries: isSet(object.entries) ? BigInt(object.entries) : 0n,
+      keptBecause: isSet(object.keptBecause)
+        ? globalThis.String(object.keptBecause)
+        : isSet(object.kept_because)
+        ? globalThis.String(object.kept_because)
+        : "",
     };
   },
 
@@ -905,6 +940,12 @@ export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
     if (message.more !== false) {
       obj.more = message.more;
     }
+    if (message.entries !== 0n) {
+      obj.entries = message.entries.toString();
+    }
+    if (message.keptBecause !== "") {
+      obj.keptBecause = message.keptBecause;
+    }
     return obj;
   },
 
@@ -916,6 +957,8 @@ export const ApplyRetentionReply: MessageFns<ApplyRetentionReply> = {
     message.sessions = object.sessions ?? 0;
     message.heldSessions = object.heldSessions ?? 0;
     message.more = object.more ?? false;
+    message.entries = (object.entries !== undefined && object.entries !== null) ? BigInt(object.entries) : 0n;
+    message.keptBecause = object.keptBecause ?? "";
     return message;
   },
 };
