@@ -5,10 +5,12 @@ import {
   AppendRequest,
   type AuditServer,
   CallRecord,
+  type Document,
   type GetPayloadReply,
   type Identity,
   ListCallsReply,
   ListDocumentsReply,
+  type ListDocumentsRequest,
 } from '@countersign/protocol';
 import { status } from '@grpc/grpc-js';
 import type pg from 'pg';
@@ -25,6 +27,8 @@ const EXPORT_PAGE = 200;
 /** Leaf hashes in one message of an export. */
 const HASH_PAGE = 8_192;
 const MAX_PAGE = 500;
+/** Documents of one page. */
+const DOCUMENT_PAGE = 1_000;
 /** Bytes of one page of calls; views make them large. */
 const MAX_PAGE_BYTES = 4 * 1_048_576;
 
@@ -105,18 +109,26 @@ async function listCalls(
   return ListCallsReply.fromPartial({ calls: page.map((row) => CallRecord.decode(row.record)), nextPageToken });
 }
 
-async function listDocuments(context: RouteContext, kind: string, key: string): Promise<ListDocumentsReply> {
+/** One page of documents in the order of their keys, small enough for one message. */
+async function listDocuments(
+  context: RouteContext,
+  { kind, key, afterKey }: ListDocumentsRequest,
+): Promise<ListDocumentsReply> {
   const { rows } = await context.reader.query<{ key: string; version: string; value: unknown }>(
-    "select key, version, value from audit.document where kind = $1 and ($2 = '' or key = $2) order by key limit 10000",
-    [kind, key],
+    `select key, version, value from audit.document
+     where kind = $1 and ($2 = '' or key = $2) and ($3 = '' or key > $3) order by key limit ${DOCUMENT_PAGE}`,
+    [kind, key, afterKey],
   );
-  const documents = rows.map((row) => ({
-    kind,
-    key: row.key,
-    version: BigInt(row.version),
-    value: Buffer.from(JSON.stringify(row.value)),
-  }));
-  return ListDocumentsReply.fromPartial({ documents });
+  const documents: Document[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const value = Buffer.from(JSON.stringify(row.value));
+    bytes += value.length;
+    if (documents.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    documents.push({ kind, key: row.key, version: BigInt(row.version), value });
+  }
+  const isWhole = documents.length === rows.length && rows.length < DOCUMENT_PAGE;
+  return ListDocumentsReply.fromPartial({ documents, nextKey: isWhole ? '' : (documents.at(-1)?.key ?? '') });
 }
 
 /** Leaf hashes of the entries that were dropped, in order, 32 bytes each. */
@@ -205,8 +217,7 @@ export function auditRoutes(context: RouteContext): AuditServer {
         return readPayload(context, request.callId);
       });
     },
-    listDocuments: ({ request }, reply) =>
-      answer(context, reply, () => listDocuments(context, request.kind, request.key)),
+    listDocuments: ({ request }, reply) => answer(context, reply, () => listDocuments(context, request)),
     getCheckpoint: (_call, reply) => reply(null, { checkpoint: context.checkpointOf(context.sequencer.head) }),
     getReceipt: ({ request }, reply) =>
       answer(context, reply, async () => {

@@ -5,6 +5,7 @@ import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce, announceRecord } from './announce.ts';
+import { stopAtHost } from './repeat-stops.ts';
 import { UNSTARTED } from './submit.ts';
 
 export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
@@ -54,6 +55,7 @@ export async function cancelCall(
     if (reply.call) await announceRecord(gateway, reply.call);
     return 'stop_requested';
   }
-  sendControl(gateway, record.orderHost, { action: 'stop', callId, orderId: record.orderId, reason: maskText(reason) });
+  const { orderId, orderHost: host } = record;
+  stopAtHost(gateway, { callId, orderId, host, reason: maskText(reason) });
   return 'stop_requested';
 }

@@ -9,6 +9,7 @@ import { publishRecorded } from './dispatch.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
 import { redecideUnsettled } from './redecide.ts';
 import { type FilesOfRound, noteFiles, placeOf, redecideChanged } from './redecide-changed.ts';
+import { repeatStops } from './repeat-stops.ts';
 import { readView } from './view.ts';
 
 const PAGE = 200;
@@ -145,6 +146,7 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   void redecideUnsettled(gateway);
   await sweepGrants(gateway);
   await expireRequests(gateway);
+  await repeatStops(gateway);
   const round = { silentMs, files: new Map() };
   await sweepListed(gateway, STARTED, () => true, round);
   const whole = waiting.isWholeDue(gateway.now());

@@ -12,6 +12,7 @@ import {
   type FreezeState,
   type GetPayloadReply,
   type ListCallsReply,
+  type ListDocumentsReply,
   type Receipt,
   type SetFreezeRequest,
 } from '@countersign/protocol';
@@ -93,11 +94,19 @@ export class AuditLog {
     return found ?? { calls: [], nextPageToken: '' };
   }
 
+  /** Every document of a kind, or the one with a key, page by page in the order of keys. */
   async listDocuments(kind: string, key = ''): Promise<readonly Document[]> {
-    const found = await this.#read<{ documents: Document[] }>('listDocuments', (done) =>
-      this.#client.listDocuments({ kind, key }, new Metadata(), this.#options(), done),
-    );
-    return found?.documents ?? [];
+    const documents: Document[] = [];
+    let afterKey = '';
+    do {
+      const request = { kind, key, afterKey };
+      const page = await this.#read<ListDocumentsReply>('listDocuments', (done) =>
+        this.#client.listDocuments(request, new Metadata(), this.#options(), done),
+      );
+      documents.push(...(page?.documents ?? []));
+      afterKey = page?.nextKey ?? '';
+    } while (afterKey !== '');
+    return documents;
   }
 
   setFreeze(request: SetFreezeRequest): Promise<Result<FreezeState, FreezeRefusal>> {

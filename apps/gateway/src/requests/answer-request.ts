@@ -10,7 +10,7 @@ import { maskText } from '../masking.ts';
 import { json } from '../record/entries.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { replayWaiting } from '../sessions/replay-waiting.ts';
-import { type Plan, planUpdates } from './plan-updates.ts';
+import { MAX_RULES, type Plan, planUpdates } from './plan-updates.ts';
 import type { FolderRequest, PermissionRequest, UpdateRequest } from './request.ts';
 import type { Together } from './request-desk.ts';
 import { emitRequest, tellRequest } from './tell-request.ts';
@@ -279,12 +279,12 @@ export async function endRequestsOf(
     .rules()
     .filter((rule) => rule.layer === 'session' && rule.session === session && rule.state !== 'revoked');
   if (rules.length === 0) return;
-  const ended = rules.map((rule): StoredRule => ({ ...rule, state: 'revoked', ended_by: by.name }));
-  await gateway.layers.change({
-    type: 'rule.revoked',
-    detail: { by: by.name, session, rules: rules.map(({ id }) => id) },
-    rules: ended,
-  });
+  for (let from = 0; from < rules.length; from += MAX_RULES) {
+    const part = rules.slice(from, from + MAX_RULES);
+    const detail = { by: by.name, session, rules: part.map(({ id }) => id) };
+    const ended = part.map((rule): StoredRule => ({ ...rule, state: 'revoked', ended_by: by.name }));
+    await gateway.layers.change({ type: 'rule.revoked', detail, rules: ended });
+  }
   gateway.broker.bus.tell('layers');
 }
 

@@ -11,6 +11,9 @@ import { beyondChain, boundRules, widenedBy } from '../layers/within-ancestors.t
 import type { Session, SessionChain } from '../record/sessions.ts';
 import type { Update } from './updates.ts';
 
+/** Rules that one commit changes at most; the record takes 32 documents, and request, session and epoch are among them. */
+export const MAX_RULES = 24;
+
 /** What updates would do, worked out before anybody answers and again at the answer. */
 export type Plan = {
   /** One line for each thing that would be different, for people. */
@@ -241,6 +244,8 @@ export async function planUpdates(
   const added = rules.filter(({ state }) => state === 'active');
   const beyond = added.map((rule) => beyondAncestors(draft, rule)).find((one) => one !== undefined);
   if (beyond) return err(beyond);
+  if (rules.length > MAX_RULES)
+    return err(problem(ERROR_CODES.notOffered, `more than ${MAX_RULES} saved rules would change; take it in parts`));
   if (draft.says.length === 0) return err(problem(ERROR_CODES.notOffered, 'the session has that already'));
   const ground = await lastGround(gateway, chain);
   const refused = refusedByEngine(draft, ground) ?? (added.length > 0 ? gateway.layers.full() : undefined);

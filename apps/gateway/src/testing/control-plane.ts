@@ -15,7 +15,7 @@ import {
   sealTo,
   signRoster,
 } from '@countersign/protocol';
-import { isServing } from '@countersign/service-kit';
+import { connectNats, isServing, type NatsConnection } from '@countersign/service-kit';
 import {
   type EmbeddedNats,
   type EmbeddedPostgres,
@@ -184,6 +184,12 @@ export class ControlPlane {
     });
     if (reply.refusal) throw new Error(reply.refusal.message);
     return callId;
+  }
+
+  /** A line to the broker, to hear what gateways tell hosts. */
+  connect(): Promise<NatsConnection> {
+    const { seed } = this.files.audit;
+    return connectNats({ url: this.nats.url, seed: () => seed, name: 'test', inboxPrefix: '_INBOX_test' });
   }
 
   /** Every entry of the record, parsed. */

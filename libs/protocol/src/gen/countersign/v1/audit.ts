@@ -242,6 +242,8 @@ export interface GetPayloadReply {
 export interface ListDocumentsRequest {
   kind: string;
   key: string;
+  /** `next_key` of the page before; empty for the first. */
+  afterKey: string;
 }
 
 export interface Document {
@@ -253,6 +255,8 @@ export interface Document {
 
 export interface ListDocumentsReply {
   documents: Document[];
+  /** Last key of this page when there may be more; empty at the end. */
+  nextKey: string;
 }
 
 export interface GetCheckpointRequest {
@@ -3349,7 +3353,7 @@ export const GetPayloadReply: MessageFns<GetPayloadReply> = {
 };
 
 function createBaseListDocumentsRequest(): ListDocumentsRequest {
-  return { kind: "", key: "" };
+  return { kind: "", key: "", afterKey: "" };
 }
 
 export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
@@ -3359,6 +3363,9 @@ export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
     }
     if (message.key !== "") {
       writer.uint32(18).string(message.key);
+    }
+    if (message.afterKey !== "") {
+      writer.uint32(26).string(message.afterKey);
     }
     return writer;
   },
@@ -3392,6 +3399,14 @@ export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
             message.key = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.afterKey = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3408,6 +3423,11 @@ export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
     return {
       kind: isSet(object.kind) ? globalThis.String(object.kind) : "",
       key: isSet(object.key) ? globalThis.String(object.key) : "",
+      afterKey: isSet(object.afterKey)
+        ? globalThis.String(object.afterKey)
+        : isSet(object.after_key)
+        ? globalThis.String(object.after_key)
+        : "",
     };
   },
 
@@ -3419,6 +3439,9 @@ export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
     if (message.key !== "") {
       obj.key = message.key;
     }
+    if (message.afterKey !== "") {
+      obj.afterKey = message.afterKey;
+    }
     return obj;
   },
 
@@ -3429,6 +3452,7 @@ export const ListDocumentsRequest: MessageFns<ListDocumentsRequest> = {
     const message = createBaseListDocumentsRequest();
     message.kind = object.kind ?? "";
     message.key = object.key ?? "";
+    message.afterKey = object.afterKey ?? "";
     return message;
   },
 };
@@ -3554,13 +3578,16 @@ export const Document: MessageFns<Document> = {
 };
 
 function createBaseListDocumentsReply(): ListDocumentsReply {
-  return { documents: [] };
+  return { documents: [], nextKey: "" };
 }
 
 export const ListDocumentsReply: MessageFns<ListDocumentsReply> = {
   encode(message: ListDocumentsReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.documents) {
       Document.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextKey !== "") {
+      writer.uint32(18).string(message.nextKey);
     }
     return writer;
   },
@@ -3586,6 +3613,14 @@ export const ListDocumentsReply: MessageFns<ListDocumentsReply> = {
             message.documents.push(Document.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextKey = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3603,6 +3638,11 @@ export const ListDocumentsReply: MessageFns<ListDocumentsReply> = {
       documents: globalThis.Array.isArray(object?.documents)
         ? object.documents.map((e: any) => Document.fromJSON(e))
         : [],
+      nextKey: isSet(object.nextKey)
+        ? globalThis.String(object.nextKey)
+        : isSet(object.next_key)
+        ? globalThis.String(object.next_key)
+        : "",
     };
   },
 
@@ -3610,6 +3650,9 @@ export const ListDocumentsReply: MessageFns<ListDocumentsReply> = {
     const obj: any = {};
     if (message.documents?.length) {
       obj.documents = message.documents.map((e) => Document.toJSON(e));
+    }
+    if (message.nextKey !== "") {
+      obj.nextKey = message.nextKey;
     }
     return obj;
   },
@@ -3620,6 +3663,7 @@ export const ListDocumentsReply: MessageFns<ListDocumentsReply> = {
   fromPartial(object: DeepPartial<ListDocumentsReply>): ListDocumentsReply {
     const message = createBaseListDocumentsReply();
     message.documents = object.documents?.map((e) => Document.fromPartial(e)) || [];
+    message.nextKey = object.nextKey ?? "";
     return message;
   },
 };
