@@ -22,7 +22,7 @@ const PROGRAMS = ['git push origin', 'npm run deploy', 'kubectl apply -f', 'sudo
 const COUNT = new RegExp(`^${calls.toLocaleString('en')}|^${calls}`);
 
 /** What the page asks for by the clock, whatever is typed. */
-const BACKGROUND = /\/v1\/(?:freeze|calls\?state=pending)/;
+const BACKGROUND = /\/v1\/(?:freeze|requests|calls\?state=pending)/;
 
 const plane = new ControlPlane();
 const print = (line: string) => process.stdout.write(`${line}\n`);

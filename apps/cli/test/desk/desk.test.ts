@@ -18,7 +18,7 @@ const FIRST_LOAD_BYTES = 250 * 1024;
 /** Forty calls are judged and looked at by their host before they wait. */
 const MANY_MS = 45_000;
 /** What the page asks for by the clock, whatever is typed. */
-const BY_THE_CLOCK = new Set(['/v1/freeze', '/v1/calls']);
+const BY_THE_CLOCK = new Set(['/v1/freeze', '/v1/calls', '/v1/requests']);
 /** Counts how often rows came or went. */
 const COUNT_CHANGES = `{
   window.listChanges = 0;
