@@ -98,6 +98,17 @@ describe('a permission update that an agent asks for', () => {
     expect(both.filter(({ ok }) => ok)).toHaveLength(1);
     expect(both.find(({ ok }) => !ok)).toMatchObject({ error: { code: 'countersign.gateway.already_decided' } });
     expect(await done).toEqual({ ok: true, value: { decidedBy: 'human' } });
+    const log = accepted(await admin.exportLog())
+      .split('\n')
+      .filter(Boolean);
+    const entries = log.map((line) =>
+      Buffer.from((JSON.parse(line) as { leaf?: string }).leaf ?? '', 'base64').toString(),
+    );
+    const about = entries
+      .filter((entry) => entry.includes(shown.id))
+      .map((entry) => /"what":"([\w.]+)"/.exec(entry)?.[1]);
+    expect(about).toEqual(['permission.requested', 'permission.approved', 'rule.published', undefined]);
+    expect(entries.filter((entry) => entry.includes(shown.id)).at(-1)).toContain('"session.changed"');
     const end = await (await fleet.agent.call(write(session, 'made/after.txt'))).result;
     expect(end).toMatchObject({ state: 'done', decidedBy: 'rule' });
     expect(await writes(session, 'other.txt')).toBe('pending');

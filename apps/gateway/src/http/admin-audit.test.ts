@@ -56,6 +56,12 @@ const ACTS: readonly Act[] = [
   { route: 'POST /v1/freeze', body: () => ({ scope: 'host:h3', reason: 'test' }), leaves: 'freeze.set' },
   { route: 'DELETE /v1/freeze?scope=host:h3&reason=test', leaves: 'freeze.cleared' },
   {
+    route: 'POST /v1/sessions/ses_audited/updates',
+    body: () => ({ updates: [{ type: 'setMode', mode: 'dev', destination: 'session' }] }),
+    leaves: 'admin.changed',
+  },
+  { route: 'POST /v1/sessions/ses_audited/request', body: () => ({ text: 'tidy up' }), leaves: 'session.changed' },
+  {
     route: 'POST /v1/sessions/ses_audited/modes',
     body: () => ({ permissionMode: 'strict' }),
     leaves: 'session.changed',
