@@ -206,12 +206,13 @@ test('unattended mode approves modes up to networked and listed hosts for the se
     setMode('networked'),
     { type: 'addHosts', hosts: ['listed.example'], destination: 'session' },
   ]);
-  const waiting = await Promise.all([lasting, rule, unlisted, mode].map(({ waits }) => waits));
+  const reviewer = ask(session, [{ type: 'setMode', approvalMode: 'auto', destination: 'session' }]);
+  const waiting = await Promise.all([lasting, rule, unlisted, reviewer, mode].map(({ waits }) => waits));
   const modes = { eternal: true };
   accepted(await operator.request('POST', `/v1/sessions/${session}/modes`, z.unknown(), modes));
   expect(await mode.done).toEqual({ ok: true, value: { decidedBy: 'eternal' } });
   const states = await Promise.all(waiting.map(async (id) => (await get(id)).state));
-  expect(states).toEqual(['waiting', 'waiting', 'waiting', 'approved']);
+  expect(states).toEqual(['waiting', 'waiting', 'waiting', 'waiting', 'approved']);
   await fleet.agent.closeSession(session);
 });
 

@@ -232,13 +232,16 @@ export async function answerRequest(
   return problem(ERROR_CODES.changedMeanwhile, 'session, rules or policy changed at the same moment; look again');
 }
 
-/** What unattended mode answers by itself: modes up to `networked` and hosts of the organisation's list, for the session. */
+/**
+ * What unattended mode answers by itself (policy.md section 9): permission modes up to `networked` and hosts of the
+ * organisation's list, for the session. An approval mode is not among them: who answers asks stays a person's choice.
+ */
 function isUnattended(gateway: Gateway, chain: SessionChain, updates: readonly Update[]): boolean {
   if (!chain.bounded.eternal || gateway.policy.current.above(chain.bounded) !== undefined) return false;
   const listed = new Set(gateway.policy.current.allowedHosts);
   return updates.every((update) => {
     if (update.destination !== 'session') return false;
-    if (update.type === 'setMode') return update.mode !== 'yolo' && update.approvalMode !== 'full_access';
+    if (update.type === 'setMode') return update.mode !== 'yolo' && update.approvalMode === undefined;
     return update.type === 'addHosts' && update.hosts.every((host) => listed.has(host));
   });
 }
