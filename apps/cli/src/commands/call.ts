@@ -84,7 +84,7 @@ export function addCallCommand(program: Command): void {
     )
     .option('--session <id>', 'session of the call (default: a new one on the sample project)')
     .option('--agent <file>', AGENT_OPTION)
-    .option('--tighten <effect>', '`ask` or `deny`')
+    .addOption(new Option('--tighten <effect>', 'the call is at least asked for, or denied').choices(['ask', 'deny']))
     .addOption(
       new Option(
         '--executor <who>',

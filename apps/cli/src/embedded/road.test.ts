@@ -117,7 +117,7 @@ async function submission(
   callId: string,
   tool: string,
   args: string,
-  signer: Identity = identity,
+  { signer = identity, tighten = '' }: { signer?: Identity; tighten?: string } = {},
 ): Promise<Uint8Array> {
   const control = rosterKey(loadRoster(installation.keys.rosterFile, installation.endpoints.rootKey), 'control');
   const payload = CallPayload.encode({ salt: randomBytes(32), arguments: encode(args) }).finish();
@@ -127,6 +127,7 @@ async function submission(
       sessionId: session,
       tool,
       executor: 'runner',
+      tighten,
       sealedPayload: await sealTo(control.sealKey, payload, callId),
     }),
   ).finish();
@@ -315,6 +316,19 @@ describe('a hostile or careless agent', () => {
     expect(event.reason).toMatch(message);
   });
 
+  test.each(['den', 'DENY', 'deny ', 'allow', 'none'])(
+    'a call that asks to be tightened to `%s`, which nobody knows, is rejected and does not run',
+    async (tighten) => {
+      const callId = newCallId();
+      const event = await answerTo(callId, [
+        await submission(callId, 'bash', '{"command":"echo x > loose.txt"}', { tighten }),
+      ]);
+      expect(event).toMatchObject({ state: 'rejected', code: 'countersign.gateway.invalid_arguments' });
+      expect(event.reason).toMatch(/neither `ask` nor `deny`/);
+      expect(existsSync(inProject('loose.txt'))).toBe(false);
+    },
+  );
+
   test('a resend is answered from the record and runs nothing again', async () => {
     const callId = newCallId();
     const message = await submission(callId, 'bash', '{"command":"echo x >> resent.txt"}');
@@ -332,7 +346,7 @@ describe('a hostile or careless agent', () => {
   test('a message signed by another key, malformed or too large leads to nothing, and the service stays up', async () => {
     const stranger = await openIdentity(await createIdentity('agent', 'sample'));
     const forged = newCallId();
-    raw.publish(subjects.call('sample'), await submission(forged, 'bash', '{"command":"true"}', stranger));
+    raw.publish(subjects.call('sample'), await submission(forged, 'bash', '{"command":"true"}', { signer: stranger }));
     raw.publish(subjects.call('sample'), randomBytes(100));
     raw.publish(subjects.call('sample'), new Uint8Array());
     const asCancel = signEnvelope(identity, {
@@ -434,7 +448,7 @@ describe('another agent', () => {
     const signedByVictim = await submission(replayed, 'bash', '{"command":"true"}');
     hersRaw.publish(subjects.call('mallory'), signedByVictim);
     const forged = newCallId();
-    hersRaw.publish(subjects.call('sample'), await submission(forged, 'bash', '{"command":"true"}', hers));
+    hersRaw.publish(subjects.call('sample'), await submission(forged, 'bash', '{"command":"true"}', { signer: hers }));
     await hersRaw.flush();
     const honest = await mallory.call({ tool: 'bash', args: { command: 'true' }, session: 'ses_none' });
     expect((await honest.result).state).toBe('rejected');

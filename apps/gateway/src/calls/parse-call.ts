@@ -30,6 +30,8 @@ export type ParsedCall = {
 };
 
 const MAX_TOOL_NAME = 128;
+/** What an agent may ask to tighten; empty for nothing. */
+const TIGHTEN: readonly string[] = ['', 'ask', 'deny'];
 /** Arguments of a tool that no runner has: any object. */
 const anyArguments = z.record(z.string(), z.unknown());
 
@@ -70,6 +72,9 @@ export async function parseCall(
     return refuse(ERROR_CODES.invalidArguments, 'turn id is not 1 to 64 of A-Z a-z 0-9 _ -');
   if (submit.executor !== 'runner' && !runsAtAgent(submit))
     return refuse(ERROR_CODES.invalidArguments, 'executor is neither `runner` nor `agent`');
+  // SECURITY: a word that we do not know was meant to hold the call back.
+  if (!TIGHTEN.includes(submit.tighten))
+    return refuse(ERROR_CODES.invalidArguments, 'tighten is neither `ask` nor `deny`');
   const known = normaliseTool(submit.tool);
   const tool = known ?? (runsAtAgent(submit) && submit.tool.length <= MAX_TOOL_NAME ? submit.tool : undefined);
   if (!tool) return refuse(ERROR_CODES.unknownTool, `tool \`${submit.tool.slice(0, 80)}\` is not known`);

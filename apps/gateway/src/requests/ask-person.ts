@@ -17,6 +17,9 @@ import { type Update, updatesSchema } from './updates.ts';
 const WAIT_MS = 3_600_000;
 /** Requests of one agent that wait at once. */
 const MAX_WAITING = 20;
+/** Requests that one agent makes within an hour, whatever became of them: they are kept, and somebody has to look at each. */
+const MAX_AN_HOUR = 200;
+const HOUR_MS = 3_600_000;
 const MAX_UPDATE_BYTES = 65_536;
 const MAX_REASON = 2_000;
 
@@ -35,10 +38,21 @@ function parseUpdates(bytes: Uint8Array): readonly Update[] | ChangeProblem {
 
 /** Why no more is asked for an agent now; undefined when there is room. */
 async function tooMany(gateway: Gateway, agent: string): Promise<ChangeProblem | undefined> {
-  const waiting = (await gateway.requests.waiting()).filter((one) => one.agent === agent);
-  return waiting.length < MAX_WAITING
-    ? undefined
-    : problem(ERROR_CODES.rateLimited, `${MAX_WAITING} requests of this agent wait already; ask again later`);
+  return beyondLimits(await gateway.requests.all(), agent, gateway.now());
+}
+
+/** Why an agent with these requests asks for no more at `nowMs`; undefined when it may. */
+export function beyondLimits(
+  requests: readonly Pick<PermissionRequest, 'agent' | 'state' | 'at_ms'>[],
+  agent: string,
+  nowMs: number,
+): ChangeProblem | undefined {
+  const own = requests.filter((one) => one.agent === agent);
+  if (own.filter(({ state }) => state === 'waiting').length >= MAX_WAITING)
+    return problem(ERROR_CODES.rateLimited, `${MAX_WAITING} requests of this agent wait already; ask again later`);
+  if (own.filter(({ at_ms }) => nowMs - at_ms < HOUR_MS).length >= MAX_AN_HOUR)
+    return problem(ERROR_CODES.rateLimited, `this agent made ${MAX_AN_HOUR} requests within an hour; ask again later`);
+  return undefined;
 }
 
 function frozen(gateway: Gateway, { session, ancestors }: SessionChain): ChangeProblem | undefined {

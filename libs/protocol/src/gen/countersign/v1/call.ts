@@ -22,7 +22,7 @@ export interface CallSubmit {
   deadlineMs: bigint;
   /** `runner` or `agent`. */
   executor: string;
-  /** Empty, `ask` or `deny`. Only tightens. */
+  /** Empty, `ask` or `deny`; anything else rejects the call. Only tightens. */
   tighten: string;
   /** Who asked for the tightening, as stated by the agent. */
   tightenSource: string;
