@@ -31,8 +31,11 @@ async function bodyOf(response: Response, limit: number): Promise<Uint8Array | u
   return new Uint8Array(Buffer.concat(chunks));
 }
 
-const failed = (method: string, name: string, status: number): Error =>
-  new Error(`the object store answered ${status} to ${method} \`${name}\``);
+/** The error of a refused request; what the store says of it is not read, so that its connection is free again. */
+async function failed(method: string, name: string, { status, body }: Response): Promise<Error> {
+  await body?.cancel();
+  return new Error(`the object store answered ${status} to ${method} \`${name}\``);
+}
 
 /** Sends one signed request. SECURITY: a redirect would take the signed headers to somebody else, so it is an error. */
 async function request(
@@ -68,11 +71,11 @@ export function s3Place(options: S3PlaceOptions): Place {
         ...{ method: 'PUT', body: bytes, signal },
         headers: { 'if-none-match': '*', 'content-type': 'application/octet-stream' },
       });
+      if (!put.ok && put.status !== 412) throw await failed('PUT', name, put);
       await put.body?.cancel();
       if (put.ok) return;
-      if (put.status !== 412) throw failed('PUT', name, put.status);
       const got = await request(options, name, { method: 'GET', signal });
-      if (!got.ok) throw failed('GET', name, got.status);
+      if (!got.ok) throw await failed('GET', name, got);
       const there = await bodyOf(got, bytes.length);
       if (!there || !equalBytes(there, bytes)) throw otherBytes(name);
     },
@@ -83,7 +86,7 @@ export function s3Place(options: S3PlaceOptions): Place {
         etag = null;
         return undefined;
       }
-      if (!got.ok) throw failed('GET', CHECKPOINT_NAME, got.status);
+      if (!got.ok) throw await failed('GET', CHECKPOINT_NAME, got);
       const bytes = await bodyOf(got, MAX_CHECKPOINT_BYTES);
       if (!bytes) throw otherBytes(CHECKPOINT_NAME);
       etag = got.headers.get('etag');
@@ -96,9 +99,9 @@ export function s3Place(options: S3PlaceOptions): Place {
         ...{ method: 'PUT', body: new TextEncoder().encode(note), signal },
         headers: { ...condition, 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-cache' },
       });
+      if (!put.ok && put.status !== 412) throw await failed('PUT', CHECKPOINT_NAME, put);
       await put.body?.cancel();
       if (put.status === 412) throw new Error('another checkpoint came between');
-      if (!put.ok) throw failed('PUT', CHECKPOINT_NAME, put.status);
     },
     close: async () => undefined,
   };

@@ -4,8 +4,7 @@ import { type FormEvent, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import { createToken, fetchTokens, revokeToken, SCOPES, type Token } from '../api/admin.ts';
 import { useMe } from '../app/me-context.tsx';
-import { Loaded } from '../app/page-state.tsx';
-import { SheetBox } from '../app/sheet-box.tsx';
+import { Sheet } from '../app/sheet.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { Choices } from './choices.tsx';
 
@@ -130,34 +129,13 @@ export function Tokens() {
   return (
     <section className="card stack" aria-label={t('admin.tokens')}>
       <h2>{t('admin.tokens')}</h2>
-      <Loaded query={tokens}>
-        {(found) =>
-          found.length === 0 ? (
-            <p className="dim">{t('admin.noTokens')}</p>
-          ) : (
-            <SheetBox>
-              <table className="sheet">
-                <thead>
-                  <tr>
-                    <th>{t('admin.label')}</th>
-                    <th>{t('admin.roles')}</th>
-                    <th>{t('admin.scopes')}</th>
-                    <th>{t('admin.expires')}</th>
-                    <th>
-                      <span className="only-heard">{t('admin.revoke')}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.map((token) => (
-                    <TokenRow key={token.id} token={token} />
-                  ))}
-                </tbody>
-              </table>
-            </SheetBox>
-          )
-        }
-      </Loaded>
+      <Sheet
+        query={tokens}
+        none={<p className="dim">{t('admin.noTokens')}</p>}
+        heads={[t('admin.label'), t('admin.roles'), t('admin.scopes'), t('admin.expires')]}
+        acts={t('admin.revoke')}
+        row={(token) => <TokenRow key={token.id} token={token} />}
+      />
       <TokenForm />
     </section>
   );

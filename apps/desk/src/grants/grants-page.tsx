@@ -1,13 +1,13 @@
-import { Alert, Button } from '@mantine/core';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useTranslation } from 'react-i18next';
 import { fetchGrants, type Grant, revokeGrant } from '../api/fleet.ts';
 import { mayDecide, seesRecord } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
-import { Loaded, Page } from '../app/page-state.tsx';
-import { SheetBox } from '../app/sheet-box.tsx';
+import { Page } from '../app/page-state.tsx';
+import { Sheet } from '../app/sheet.tsx';
 import { duration, useNow } from '../inbox/clock.ts';
 import { plainVisible } from '../text/visible-text.ts';
+import { ActButton } from './act-button.tsx';
 import { SavedRules } from './saved-rules.tsx';
 import { Trusts } from './trusts.tsx';
 
@@ -16,12 +16,7 @@ const EVERY_MS = 5_000;
 function GrantRow({ grant }: { grant: Grant }) {
   const { t } = useTranslation();
   const me = useMe();
-  const client = useQueryClient();
   const now = useNow();
-  const revoke = useMutation({
-    mutationFn: () => revokeGrant(grant.id, me.csrf),
-    onSuccess: () => client.invalidateQueries({ queryKey: ['grants'] }),
-  });
   return (
     <tr>
       <td>
@@ -30,11 +25,6 @@ function GrantRow({ grant }: { grant: Grant }) {
             <bdi>{plainVisible(reach)}</bdi>
           </div>
         ))}
-        {revoke.isError && (
-          <Alert color="red" role="alert" p="xs" title={t('decide.failed')}>
-            {revoke.error.message}
-          </Alert>
-        )}
       </td>
       <td>
         <bdi>{t('call.on', { agent: plainVisible(grant.agent), host: plainVisible(grant.host) })}</bdi>
@@ -45,15 +35,7 @@ function GrantRow({ grant }: { grant: Grant }) {
       <td>{duration(t, grant.expiresMs - now)}</td>
       <td>
         {mayDecide(me) && (
-          <Button
-            size="compact-sm"
-            variant="outline"
-            color="red"
-            loading={revoke.isPending}
-            onClick={() => revoke.mutate()}
-          >
-            {t('grants.revoke')}
-          </Button>
+          <ActButton label={t('grants.revoke')} act={() => revokeGrant(grant.id, me.csrf)} reads="grants" isTaking />
         )}
       </td>
     </tr>
@@ -66,35 +48,13 @@ export function GrantsPage() {
   const grants = useQuery({ queryKey: ['grants'], queryFn: fetchGrants, refetchInterval: EVERY_MS });
   return (
     <Page title={t('nav.grants')}>
-      <Loaded query={grants}>
-        {(found) =>
-          found.length === 0 ? (
-            <p className="empty">{t('grants.none')}</p>
-          ) : (
-            <SheetBox>
-              <table className="sheet">
-                <thead>
-                  <tr>
-                    <th>{t('grants.reach')}</th>
-                    <th>{t('call.session')}</th>
-                    <th>{t('grants.by')}</th>
-                    <th>{t('grants.uses')}</th>
-                    <th>{t('grants.left')}</th>
-                    <th>
-                      <span className="only-heard">{t('grants.revoke')}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.map((grant) => (
-                    <GrantRow key={grant.id} grant={grant} />
-                  ))}
-                </tbody>
-              </table>
-            </SheetBox>
-          )
-        }
-      </Loaded>
+      <Sheet
+        query={grants}
+        none={<p className="empty">{t('grants.none')}</p>}
+        heads={[t('grants.reach'), t('call.session'), t('grants.by'), t('grants.uses'), t('grants.left')]}
+        acts={t('grants.revoke')}
+        row={(grant) => <GrantRow key={grant.id} grant={grant} />}
+      />
       {seesRecord(useMe()) && (
         <>
           <SavedRules />

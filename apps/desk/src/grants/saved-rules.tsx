@@ -3,8 +3,7 @@ import { useTranslation } from 'react-i18next';
 import { fetchRules, publishRule, revokeRule, type SavedRule } from '../api/layers.ts';
 import { mayOperate } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
-import { Loaded } from '../app/page-state.tsx';
-import { SheetBox } from '../app/sheet-box.tsx';
+import { Sheet } from '../app/sheet.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { ActButton } from './act-button.tsx';
 
@@ -54,34 +53,13 @@ export function SavedRules() {
   return (
     <section className="stack" aria-label={t('rules.title')}>
       <h2>{t('rules.title')}</h2>
-      <Loaded query={rules}>
-        {(found) =>
-          found.length === 0 ? (
-            <p className="dim">{t('rules.none')}</p>
-          ) : (
-            <SheetBox>
-              <table className="sheet">
-                <thead>
-                  <tr>
-                    <th>{t('always.says')}</th>
-                    <th>{t('rules.state')}</th>
-                    <th>{t('grants.by')}</th>
-                    <th>{t('always.expires')}</th>
-                    <th>
-                      <span className="only-heard">{t('grants.revoke')}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.map((rule) => (
-                    <RuleRow key={rule.id} rule={rule} />
-                  ))}
-                </tbody>
-              </table>
-            </SheetBox>
-          )
-        }
-      </Loaded>
+      <Sheet
+        query={rules}
+        none={<p className="dim">{t('rules.none')}</p>}
+        heads={[t('always.says'), t('rules.state'), t('grants.by'), t('always.expires')]}
+        acts={t('grants.revoke')}
+        row={(rule) => <RuleRow key={rule.id} rule={rule} />}
+      />
     </section>
   );
 }

@@ -5,8 +5,7 @@ import { useTranslation } from 'react-i18next';
 import { fetchTrusts, revokeTrust, type Trust, trustFolder } from '../api/layers.ts';
 import { mayOperate } from '../api/me.ts';
 import { useMe } from '../app/me-context.tsx';
-import { Loaded } from '../app/page-state.tsx';
-import { SheetBox } from '../app/sheet-box.tsx';
+import { Sheet } from '../app/sheet.tsx';
 import { plainVisible } from '../text/visible-text.ts';
 import { ActButton } from './act-button.tsx';
 
@@ -96,33 +95,13 @@ export function Trusts() {
   return (
     <section className="stack" aria-label={t('trust.title')}>
       <h2>{t('trust.title')}</h2>
-      <Loaded query={trusts}>
-        {(found) =>
-          found.length === 0 ? (
-            <p className="dim">{t('trust.none')}</p>
-          ) : (
-            <SheetBox>
-              <table className="sheet">
-                <thead>
-                  <tr>
-                    <th>{t('trust.path')}</th>
-                    <th>{t('trust.for')}</th>
-                    <th>{t('grants.by')}</th>
-                    <th>
-                      <span className="only-heard">{t('grants.revoke')}</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {found.map((trust) => (
-                    <TrustRow key={trust.id} trust={trust} />
-                  ))}
-                </tbody>
-              </table>
-            </SheetBox>
-          )
-        }
-      </Loaded>
+      <Sheet
+        query={trusts}
+        none={<p className="dim">{t('trust.none')}</p>}
+        heads={[t('trust.path'), t('trust.for'), t('grants.by')]}
+        acts={t('grants.revoke')}
+        row={(trust) => <TrustRow key={trust.id} trust={trust} />}
+      />
       {mayOperate(useMe()) && <FolderForm />}
     </section>
   );
