@@ -69,6 +69,29 @@ describe('deciding', () => {
       expect((await endOf(call)).state).toBe('done');
     }));
 
+  test('an answer that is confirmed late leaves the person where they went meanwhile', () =>
+    withPage({}, async ({ page }) => {
+      const call = await write('confirmed-late.txt');
+      await openCall(page, call);
+      let release = () => {};
+      const held = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      await page.route('**/decision', async (route) => {
+        await held;
+        await route.continue();
+      });
+      await page.getByRole('button', { name: 'Approve once' }).click();
+      await page.getByRole('link', { name: 'Fleet' }).click();
+      await page.getByRole('heading', { name: 'Fleet' }).waitFor();
+      const recorded = page.waitForResponse('**/decision');
+      release();
+      await recorded;
+      expect((await endOf(call)).state).toBe('done');
+      await page.waitForTimeout(300);
+      expect(new URL(page.url()).pathname).toBe('/fleet');
+    }));
+
   test('a call that somebody else decided stays open, says who it was and takes no answer', () =>
     withPage({}, async ({ page }) => {
       const call = await write('elsewhere.txt');

@@ -51,7 +51,9 @@ export function peopleFlows(): void {
           await openCall(page, call);
           const approvals = page.getByRole('region', { name: 'Approvals' });
           await approvals.getByText('2 of any approvers').waitFor();
+          const recorded = page.waitForResponse('**/decision');
           await page.getByRole('button', { name: 'Approve once' }).click();
+          expect((await recorded).status()).toBe(200);
           await page.goto(new URL(`/calls/${call.callId}`, page.url()).href);
           await approvals.getByText('local-approver').waitFor();
           await approvals.getByText('1 of any approvers').waitFor();

@@ -184,9 +184,17 @@ export function InboxPage() {
   const { callId, search, setSearch, openCall } = useInboxAddress();
   const place = useRef<Place>({ order: [], index: 0 });
   const [told, setTold] = useState<readonly Call[]>([]);
+  const open = useRef<string>(undefined);
+  useEffect(() => {
+    open.current = callId;
+    return () => {
+      open.current = undefined;
+    };
+  }, [callId]);
   const openNext = (answered: Call) => {
     setTold((before) => [answered, ...before.filter(({ callId: id }) => id !== answered.callId)].slice(0, MAX_TOLD));
-    openCall(nextOf(place.current, answered.callId)?.callId);
+    // A confirmation that comes late takes nobody away from where they went meanwhile.
+    if (open.current === answered.callId) openCall(nextOf(place.current, answered.callId)?.callId);
   };
   useEscape(callId, openCall);
   return (
