@@ -14,6 +14,7 @@ export default defineConfig({
           pool: 'threads',
           isolate: false,
           testTimeout: 60_000,
+          expect: { poll: { timeout: 20_000 } },
           sequence: { groupOrder: 0 },
         },
       },
@@ -24,6 +25,8 @@ export default defineConfig({
           exclude: [...pure, '**/node_modules/**'],
           pool: 'forks',
           testTimeout: 90_000,
+          // A second, the default, is short on a loaded machine.
+          expect: { poll: { timeout: 20_000 } },
           hookTimeout: 120_000,
           maxWorkers: 2,
           sequence: { groupOrder: 1 },

@@ -75,8 +75,8 @@ export function followMembers(
     isRefused = accounts === undefined;
     const text = JSON.stringify(accounts?.users);
     if (accounts === undefined || text === known) return;
-    known = text;
     apply(accounts);
+    known = text;
   };
   const timer = setInterval(() => {
     if (asking) return;

@@ -92,6 +92,30 @@ describe('deciding', () => {
       expect(new URL(page.url()).pathname).toBe('/fleet');
     }));
 
+  test('and where they are on the way to', () =>
+    withPage({}, async ({ page }) => {
+      const call = await write('confirmed-on-the-way.txt');
+      await openCall(page, call);
+      const held = { decision: Promise.withResolvers<void>(), page: Promise.withResolvers<void>() };
+      await page.route('**/decision', async (route) => {
+        await held.decision.promise;
+        await route.continue();
+      });
+      await page.route('**/assets/fleet-page-*.js', async (route) => {
+        await held.page.promise;
+        await route.continue();
+      });
+      await page.getByRole('button', { name: 'Approve once' }).click();
+      await page.getByRole('link', { name: 'Fleet' }).click();
+      const recorded = page.waitForResponse('**/decision');
+      held.decision.resolve();
+      await (await recorded).finished();
+      await page.waitForTimeout(300);
+      held.page.resolve();
+      await page.getByRole('heading', { name: 'Fleet' }).waitFor();
+      expect(new URL(page.url()).pathname).toBe('/fleet');
+    }));
+
   test('a call that somebody else decided stays open, says who it was and takes no answer', () =>
     withPage({}, async ({ page }) => {
       const call = await write('elsewhere.txt');

@@ -1,4 +1,4 @@
-import { Alert, Loader, MantineProvider } from '@mantine/core';
+import { Alert, MantineProvider } from '@mantine/core';
 import type { QueryClient } from '@tanstack/react-query';
 import { QueryClientProvider, useQuery } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
@@ -8,6 +8,7 @@ import { fetchMe } from '../api/me.ts';
 import { ApiError } from '../api/request.ts';
 import { fetchSignIn } from '../api/sign-in.ts';
 import { LiveProvider } from '../live/live-context.tsx';
+import { Loading } from './loading.tsx';
 import { MeProvider } from './me-context.tsx';
 import type { makeRouter } from './routes.tsx';
 
@@ -44,7 +45,7 @@ function SignedIn({ router }: { router: Parts['router'] }) {
   return (
     <main className="page">
       <h1 className="only-heard">{t('app.name')}</h1>
-      {me.isPending && <Loader size="sm" aria-label={t('app.loading')} />}
+      {me.isPending && <Loading />}
       {signedOut && <SignedOut />}
       {me.isError && !signedOut && (
         <Alert color="red" role="alert" title={t('app.unreachable')}>

@@ -1,7 +1,8 @@
-import { Alert, Button, Loader } from '@mantine/core';
+import { Alert, Button } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useTranslation } from 'react-i18next';
+import { Loading } from './loading.tsx';
 
 /** A page with its title. */
 export function Page({ title, children }: { title: string; children: ReactNode }) {
@@ -28,7 +29,7 @@ export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; child
           </Button>
         </Alert>
       )}
-      {query.isPending && <Loader size="sm" aria-label={t('app.loading')} />}
+      {query.isPending && <Loading />}
       {query.data !== undefined && children(query.data)}
     </>
   );

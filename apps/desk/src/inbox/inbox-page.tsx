@@ -1,8 +1,9 @@
-import { Alert, Button, Loader } from '@mantine/core';
-import { useNavigate, useParams, useRouterState, useSearch } from '@tanstack/react-router';
+import { Alert, Button } from '@mantine/core';
+import { useNavigate, useParams, useRouter, useRouterState, useSearch } from '@tanstack/react-router';
 import { lazy, memo, Suspense, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import type { Call } from '../api/calls.ts';
+import { Loading } from '../app/loading.tsx';
 import { useWaiting } from '../live/live-context.tsx';
 import { ReviewPane } from '../review/review-pane.tsx';
 import { filterCalls, groupingOf, nextOf, type Place, rowsOf } from './arrange.ts';
@@ -134,7 +135,7 @@ const InboxSide = memo(function InboxSide({ search, setSearch, openCall, openId,
         </Alert>
       )}
       {waiting.cut && <div className="banner">{t('inbox.cut')}</div>}
-      {!waiting.loaded && waiting.problem === undefined && <Loader size="sm" m="md" aria-label={t('app.loading')} />}
+      {!waiting.loaded && waiting.problem === undefined && <Loading m="md" />}
       {waiting.loaded && rows.length === 0 && (
         <NothingShown
           filtered={waiting.calls.length > 0}
@@ -184,17 +185,12 @@ export function InboxPage() {
   const { callId, search, setSearch, openCall } = useInboxAddress();
   const place = useRef<Place>({ order: [], index: 0 });
   const [told, setTold] = useState<readonly Call[]>([]);
-  const open = useRef<string>(undefined);
-  useEffect(() => {
-    open.current = callId;
-    return () => {
-      open.current = undefined;
-    };
-  }, [callId]);
+  const router = useRouter();
   const openNext = (answered: Call) => {
     setTold((before) => [answered, ...before.filter(({ callId: id }) => id !== answered.callId)].slice(0, MAX_TOLD));
-    // A confirmation that comes late takes nobody away from where they went meanwhile.
-    if (open.current === answered.callId) openCall(nextOf(place.current, answered.callId)?.callId);
+    // A confirmation that comes late takes nobody away from where they went meanwhile, or are on the way to.
+    const { pathname } = router.buildLocation({ to: '/calls/$callId', params: { callId: answered.callId } });
+    if (router.latestLocation.pathname === pathname) openCall(nextOf(place.current, answered.callId)?.callId);
   };
   useEscape(callId, openCall);
   return (

@@ -1,7 +1,8 @@
-import { Loader, SegmentedControl } from '@mantine/core';
+import { SegmentedControl } from '@mantine/core';
 import { lazy, Suspense, useState } from 'react';
 import { useTranslation } from 'react-i18next';
 import type { CallDetail } from '../api/calls.ts';
+import { Loading } from '../app/loading.tsx';
 import { ExactText } from '../text/exact-text.tsx';
 import { type ReadableArguments, readableArguments } from './readable-arguments.ts';
 import { Scripts } from './scripts.tsx';
@@ -32,7 +33,7 @@ function FileChange({ diff, rest }: { diff: string; rest: ReadableArguments['res
       {shown === 'exact' && content !== undefined ? (
         <ExactText text={content} label={t('review.exact')} />
       ) : (
-        <Suspense fallback={<Loader size="sm" aria-label={t('app.loading')} />}>
+        <Suspense fallback={<Loading />}>
           <DiffView diff={diff} />
           {diff.includes('‹masked›') && <p className="small dim">{t('review.maskedDiff')}</p>}
         </Suspense>

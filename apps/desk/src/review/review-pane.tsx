@@ -1,9 +1,10 @@
-import { Alert, Button, Loader } from '@mantine/core';
+import { Alert, Button } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { useTranslation } from 'react-i18next';
 import { type CallDetail, fetchCall } from '../api/calls.ts';
 import { ApiError } from '../api/request.ts';
+import { Loading } from '../app/loading.tsx';
 import { SlaClock } from '../inbox/call-row.tsx';
 import { duration, useNow } from '../inbox/clock.ts';
 import { useWaiting } from '../live/live-context.tsx';
@@ -108,7 +109,7 @@ export function ReviewPane({ callId, onBack, onNext }: Props) {
   useEffect(() => {
     if (answers > 0) void client.invalidateQueries({ queryKey: ['call', callId], exact: true });
   }, [answers, callId, client]);
-  if (detail.isPending) return <Loader size="sm" m="lg" aria-label={t('app.loading')} />;
+  if (detail.isPending) return <Loading m="lg" />;
   if (detail.isError && !detail.data) return <Unreadable error={detail.error} onBack={onBack} onRetry={readAgain} />;
   const call = detail.data;
   const waits = call.state === 'pending' && ended === undefined;

@@ -27,13 +27,20 @@ function runShell(command: string, timeoutMs: number, signal: AbortSignal): Prom
   let killedBy: 'timeout' | 'stop' | undefined;
   const kill = (by: 'timeout' | 'stop') => {
     killedBy = by;
-    if (child.pid) process.kill(-child.pid, 'SIGKILL');
+    try {
+      if (child.pid) process.kill(-child.pid, 'SIGKILL');
+    } catch (error) {
+      // A group that ended meanwhile is what was asked for.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
   };
   const timer = setTimeout(() => kill('timeout'), timeoutMs);
-  signal.addEventListener('abort', () => kill('stop'));
+  const onAbort = () => kill('stop');
+  signal.addEventListener('abort', onAbort);
   return new Promise((resolve) => {
     child.once('close', (code, signalName) => {
       clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
       resolve({
         ending: signalName ? 'killed' : 'exited',
         exitCode: code ?? 0,
