@@ -9,8 +9,8 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Runs vitest in a folder of its own (inside the workspace, so that `vitest` resolves) and returns its last line. */
-function closingLine(text: string): { readonly line: string | undefined; readonly status: number | null } {
+/** Runs vitest in a folder of its own (inside the workspace, so that `vitest` resolves). */
+function runOf(text: string): { readonly output: string; readonly status: number | null } {
   const folder = mkdtempSync(path.join(root, 'node_modules', '.closing-line-'));
   folders.push(folder);
   writeFileSync(
@@ -22,7 +22,12 @@ function closingLine(text: string): { readonly line: string | undefined; readonl
   writeFileSync(path.join(folder, 'vitest.config.mjs'), config);
   const command = path.join(root, 'node_modules/vitest/vitest.mjs');
   const run = spawnSync(process.execPath, [command, 'run'], { cwd: folder, encoding: 'utf8' });
-  return { line: run.stdout.trimEnd().split('\n').at(-1), status: run.status };
+  return { output: run.stdout.trimEnd(), status: run.status };
+}
+
+function closingLine(text: string): { readonly line: string | undefined; readonly status: number | null } {
+  const { output, status } = runOf(text);
+  return { line: output.split('\n').at(-1), status };
 }
 
 test.each([
@@ -44,4 +49,14 @@ test.each([
   ['a skipped test', "test.skip('a', () => {});\ntest('b', () => {});", '1 passed, 0 failed', 0],
 ])('the last line counts %s', (_title, text, line, status) => {
   expect(closingLine(text)).toEqual({ line, status });
+});
+
+test('a test that passed only at a second try is named before the last line', () => {
+  const { output, status } = runOf(
+    "let tries = 0;\ntest('now and then', { retry: 1 }, () => {\n  tries += 1;\n  expect(tries).toBe(2);\n});",
+  );
+  const lines = output.split('\n');
+  expect(lines.at(-1)).toBe('1 passed, 0 failed');
+  expect(lines.at(-2)).toMatch(/^passed at a second try: .*case\.test\.mjs > now and then$/u);
+  expect(status).toBe(0);
 });
