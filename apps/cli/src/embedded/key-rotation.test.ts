@@ -70,15 +70,20 @@ test('gateway, audit, host and agent rotate their keys while calls run: every ca
   const session = await newSession(fleet);
   const proven = await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session });
   expect((await endOf(proven)).state).toBe('done');
+  rmSync(inRoot('evidence'), { recursive: true, force: true });
   await commandOf(fleet, 'audit', 'prove', proven.callId, '--out', inRoot('evidence'));
   const waiting = await callUntil(fleet, { tool: 'write', args: { path: 'a.txt', content: 'a' }, session }, [
     'pending',
   ]);
   let rotating = true;
-  const states: string[] = [];
+  const ends: string[] = [];
   const load = (async () => {
-    while (rotating)
-      states.push((await endOf(await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session }))).state);
+    while (rotating) {
+      const { state, reason } = await endOf(
+        await fleet.agent.call({ tool: 'read', args: { path: 'notes.txt' }, session }),
+      );
+      ends.push(state === 'done' ? state : `${state}: ${reason}`);
+    }
   })();
   for (const [role, id] of [
     ['gateway', 'gateway'],
@@ -88,11 +93,11 @@ test('gateway, audit, host and agent rotate their keys while calls run: every ca
     ['agent', 'sample'],
   ] as const)
     expect(await commandOf(fleet, 'keys', 'rotate', role, id)).toMatchObject({ adopted: true, behind: [] });
-  const ended = states.length;
-  await expect.poll(() => states.length, { timeout: 60_000 }).toBeGreaterThan(ended + 20);
+  const ended = ends.length;
+  await expect.poll(() => ends.length, { timeout: 60_000 }).toBeGreaterThan(ended + 20);
   rotating = false;
   await load;
-  expect(states.filter((state) => state !== 'done')).toEqual([]);
+  expect(ends.filter((end) => end !== 'done')).toEqual([]);
   const approver = fleet.installation.client('local-approver');
   expect(await answerAndEnd(approver, waiting.call, { answer: 'approve' })).toMatchObject({ state: 'done' });
   for (const [name, old] of before) {

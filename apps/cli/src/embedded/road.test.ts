@@ -490,6 +490,12 @@ describe('crashes', () => {
     },
     120_000,
   );
+
+  test('a call that comes while its host starts again is decided, not refused', async () => {
+    process.kill(pidOf('runner'), 'SIGKILL');
+    const ends = await Promise.all([1, 2, 3].map(() => finish('read', { path: 'notes.txt' })));
+    expect(ends.filter(({ state }) => state !== 'done')).toEqual([]);
+  });
 });
 
 test('standard output of a command comes back exactly', async () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { err, ok, type Result } from '@countersign/kernel';
 import {
   EnvelopeKind,
@@ -15,6 +16,8 @@ import type { NatsConnection } from '@countersign/service-kit';
 import { isKeyOf, type Member } from '../record/members.ts';
 
 const TIMEOUT_MS = 5_000;
+/** Between a request that nobody listened to and the next. */
+const AGAIN_MS = 250;
 const VALID_MS = 30_000;
 
 export type Inspection = {
@@ -48,6 +51,26 @@ type Parts = {
 };
 type Question = Partial<Parameters<typeof InspectRequest.fromPartial>[0]> & { readonly callId: string };
 
+/**
+ * The answer to a request; undefined when none came in time. A host that changes its keys or its connection listens to nobody
+ * for a moment, and is asked again.
+ */
+async function firstAnswer(
+  connection: NatsConnection,
+  subject: string,
+  request: () => Uint8Array,
+): Promise<Uint8Array | undefined> {
+  const until = Date.now() + TIMEOUT_MS;
+  for (;;) {
+    try {
+      return (await connection.request(subject, request(), { timeout: until - Date.now() })).data;
+    } catch {
+      if (Date.now() + AGAIN_MS >= until) return undefined;
+      await sleep(AGAIN_MS);
+    }
+  }
+}
+
 /** Sends one question to a host. The reply must be signed by that host and repeat call id and nonce. */
 async function askHost(
   { connection, identity, host }: Parts,
@@ -56,14 +79,11 @@ async function askHost(
   const nonce = new Uint8Array(randomBytes(32));
   const subject = subjects.inspect(host.id);
   const body = InspectRequest.encode(InspectRequest.fromPartial({ ...question, nonce })).finish();
+  const request = () =>
+    signEnvelope(identity, { kind: EnvelopeKind.INSPECT_REQUEST, subject, body, nowMs: Date.now() });
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
-  let data: Uint8Array;
-  try {
-    const request = signEnvelope(identity, { kind: EnvelopeKind.INSPECT_REQUEST, subject, body, nowMs: Date.now() });
-    data = (await connection.request(subject, request, { timeout: TIMEOUT_MS })).data;
-  } catch {
-    return unavailable(`host \`${host.id}\` did not answer the inspection`);
-  }
+  const data = await firstAnswer(connection, subject, request);
+  if (data === undefined) return unavailable(`host \`${host.id}\` did not answer the inspection`);
   const opened = openEnvelope(data, {
     kind: EnvelopeKind.INSPECT_REPLY,
     subject,
