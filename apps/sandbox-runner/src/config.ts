@@ -19,7 +19,7 @@ export const runnerConfigSchema = commonConfigSchema.extend({
   installation: absolutePath,
   /** Accepted by name where commands run as the runner's own account; nothing stands between them and its keys but masks. */
   accept: z
-    .array(z.enum(['full-access']))
+    .array(z.enum(['full-access', 'app-guard']))
     .max(2)
     .default([]),
   /** Where `web_search` asks; absent answers that there is no provider. */

@@ -146,6 +146,8 @@ function judge(call: Call, set: PolicySet, facts: Facts, tool: string, profile: 
   }
 }
 
+const mayStandIn = (set: PolicySet, facts: Facts): boolean => set.backendFallback && !facts.security.hardened_mode;
+
 function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts): Obligations {
   const named = canonicalTool(call.tool);
   // What a call about one file names was asked about; what a command or a search may meet was not.
@@ -159,6 +161,7 @@ function obligationsOf(set: PolicySet, profile: string, call: Call, facts: Facts
     denyWrite: set.index.obliged('write', effects),
     hosts,
     ...(shell ? { environment: environmentNames(facts) } : {}),
+    ...(shell && set.backend !== 'auto' ? { backend: set.backend, backendFallback: mayStandIn(set, facts) } : {}),
   };
 }
 

@@ -111,6 +111,9 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
   const backend = stated === 'auto' && mode === 'yolo' && ceilings.appGuard === true ? 'app-guard' : stated;
   const barred = backend === 'app-guard' && ceilings.appGuard === false;
   if (barred) ignored.push('backend `app-guard` is above the ceiling');
+  const fallbacks = honoured.map((name) => layers[name]?.allowBackendFallback);
+  const fallback = fallbacks.find((stated) => stated !== undefined) ?? managed.defaults?.allowBackendFallback ?? false;
+  if (fallback && ceilings.backendFallback === false) ignored.push('a stand-in for the backend is above the ceiling');
   rules.sort((a, b) => (a.label < b.label ? -1 : a.label > b.label ? 1 : 0));
   const allowedHosts = [...new Set(hosts)].sort();
   const forbiddenHosts = [...(managed.forbiddenHosts ?? [])].sort();
@@ -124,6 +127,7 @@ export function mergeLayers(layers: Layers, trusted: Trusted = []): PolicySet {
     queues: managed.queues ?? {},
     harmlessNames: managed.harmlessNames ?? managed.defaults?.harmlessNames ?? [],
     backend: barred ? 'auto' : backend,
+    backendFallback: fallback && ceilings.backendFallback !== false,
     security: mergedSecurity(layers, trusted, ignored),
     ignoredWidenings: ignored.sort(),
   };

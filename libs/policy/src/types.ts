@@ -131,6 +131,8 @@ export interface PolicySet {
   readonly queues?: Readonly<Record<string, QueueSource>>;
   readonly harmlessNames?: readonly string[];
   readonly backend: string;
+  /** Another sandbox may stand in for the backend; hardened mode never lets it. */
+  readonly backendFallback: boolean;
   /** Settings that the layers state; they tighten what the session states. */
   readonly security?: Partial<SecuritySettings>;
   readonly ignoredWidenings: readonly string[];
@@ -201,6 +203,10 @@ export interface Obligations {
   readonly hosts: readonly string[];
   /** For commands: the environment names that the host passes on; everything else is left out. */
   readonly environment?: readonly string[];
+  /** For commands: the backend that a layer names; absent is the sandbox of the host's platform. */
+  readonly backend?: string;
+  /** For commands: another sandbox may stand in for that backend. */
+  readonly backendFallback?: boolean;
 }
 
 /** Who must answer an ask, by the rules that raised it. */

@@ -1,7 +1,16 @@
+export { BACKENDS, type Backend, type BackendOffer, type BackendWish, chooseBackend } from './backend.ts';
 export { BRIDGE, bwrapArgv, type Overlay, type SandboxFacts } from './bwrap-argv.ts';
 export { type Diagnosis, diagnose, type HostSigns } from './diagnose.ts';
 export { type EnvironmentRequest, PROXY_PORT, sandboxEnvironment } from './environment.ts';
-export { BRIDGE_FD, type CommandLimits, type CommandStart, HOLD_FD, limitedCommand } from './limited-command.ts';
+export {
+  BRIDGE_FD,
+  type CommandLimits,
+  type CommandStart,
+  guardedCommand,
+  HOLD_FD,
+  limitedCommand,
+  WATCH_FD,
+} from './limited-command.ts';
 export {
   checkPlaces,
   isInside,

@@ -42,6 +42,15 @@ function limitScript({ cpuSeconds, memoryBytes, fileBytes, processes = MAX_PROCE
  */
 const BRIDGED = `"${BRIDGE.node}" "${BRIDGE.script}" </dev/null || exit 126; exec ${BRIDGE_FD}>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE`;
 
+/** Descriptor whose other end only the starter of a guarded command holds. */
+export const WATCH_FD = 3;
+
+/**
+ * Ends the process group of the shell when the other side of WATCH_FD is closed. `$$` is the number of the group also after
+ * its leader ended, because the watcher is in it. The watcher is no child of the command, which may wait for all of its own.
+ */
+const WATCHED = `( ( read -r _ <&${WATCH_FD}; kill -KILL -$$ ) >/dev/null 2>&1 & ); exec ${WATCH_FD}<&-`;
+
 /** Says that the shell is there, waits for a line, and ends when the other side of the channel does. */
 const HELD = `echo >&${HOLD_FD} && read -r _ <&${HOLD_FD} || exit 126; exec ${HOLD_FD}>&-`;
 
@@ -63,3 +72,9 @@ export function limitedCommand(
   );
   return ['/bin/sh', '-c', script, 'sh', ...command];
 }
+
+/** The command below its limits, as the leader of a process group that ends with the other side of WATCH_FD. */
+export const guardedCommand = (command: readonly string[], limits: CommandLimits = {}): readonly string[] => [
+  ...['/bin/sh', '-c', [...limitScript(limits), WATCHED, 'exec "$@"'].join('; '), 'sh'],
+  ...command,
+];

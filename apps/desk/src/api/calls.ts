@@ -28,6 +28,8 @@ const detailSchema = z.extend(callSchema, {
     realPath: z.optional(z.string()),
     diff: z.optional(z.string()),
     profile: z.optional(z.string()),
+    /** A backend that the policy names; `app-guard` isolates nothing. */
+    backend: z.optional(z.string()),
     project: z.optional(z.string()),
     /** Hosts that the sandbox may reach. */
     hosts: z.optional(z.array(z.string())),

@@ -26,8 +26,8 @@ function SelfTest({ host }: { host: Host }) {
   const { t } = useTranslation();
   if (host.backends.length === 0) return <span className="tag bad">{t('fleet.selfTestNone')}</span>;
   return host.backends.map((backend) => (
-    <span key={backend} className="tag good">
-      {plainVisible(backend)}
+    <span key={backend} className={backend === 'app-guard' ? 'tag bad' : 'tag good'}>
+      {backend === 'app-guard' ? t('fleet.appGuard') : plainVisible(backend)}
     </span>
   ));
 }

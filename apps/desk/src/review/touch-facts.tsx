@@ -4,6 +4,7 @@ import type { CallDetail } from '../api/calls.ts';
 import { duration } from '../inbox/clock.ts';
 import { plainVisible } from '../text/visible-text.ts';
 
+const APP_GUARD = 'app-guard';
 const FILE_TOOLS = ['read', 'write', 'edit', 'delete', 'search'];
 
 /** The sandbox profile in plain words. */
@@ -14,6 +15,7 @@ function useProfileText(call: CallDetail, limits: CallContext['limits']): string
   const hosts = limits?.hosts ?? call.view.hosts ?? [];
   if (profile === 'none') return t('review.profile.none');
   if (FILE_TOOLS.includes(call.tool)) return t('review.fileTool');
+  if (call.view.backend === APP_GUARD) return t('review.profile.appGuard');
   switch (profile) {
     case undefined:
       return undefined;
@@ -82,6 +84,9 @@ function Limits({ limits, isCommand }: { limits: NonNullable<CallContext['limits
   );
 }
 
+const isBounded = ({ view }: CallDetail): boolean =>
+  view.backend !== APP_GUARD && !['full-access', 'none'].includes(view.profile ?? '');
+
 /** Host, folder, paths and what the sandbox lets the call touch. */
 export function TouchFacts({ call, limits }: { call: CallDetail; limits: CallContext['limits'] }) {
   const { t } = useTranslation();
@@ -109,8 +114,8 @@ export function TouchFacts({ call, limits }: { call: CallDetail; limits: CallCon
             <dt>{t('review.profile')}</dt>
             <dd>
               {isCommand && (
-                <span className={['full-access', 'none'].includes(call.view.profile ?? '') ? 'tag bad' : 'tag'}>
-                  {plainVisible(call.view.profile ?? '')}
+                <span className={isBounded(call) ? 'tag' : 'tag bad'}>
+                  {plainVisible(call.view.backend === APP_GUARD ? APP_GUARD : (call.view.profile ?? ''))}
                 </span>
               )}{' '}
               {plainVisible(profile)}

@@ -38,6 +38,7 @@ export const enFleet = {
   'fleet.clockBehind': '{{seconds}} s behind',
   'fleet.clockGood': 'in step',
   'fleet.selfTest': 'Self-test',
+  'fleet.appGuard': 'app-guard: not isolated',
   'fleet.selfTestNone': 'no sandbox passed',
   'fleet.pins': 'Passkey classes',
   'fleet.noPins': 'no pins file',

@@ -176,6 +176,8 @@ export const en = {
   'review.profile.networked': 'Can write in {{project}} and temporary folders, can reach {{hosts}}.',
   'review.profile.networkedNone': 'Can write in {{project}} and temporary folders, can reach no listed host.',
   'review.profile.full-access': 'Runs without a sandbox: it can write and reach everything that its account can.',
+  'review.profile.appGuard':
+    'Not isolated: only what the command plainly names is checked. It can write and reach everything that its account can.',
   'review.profile.none': 'Runs outside our sandbox: the agent carries it out itself, and nothing of ours limits it.',
   'review.profile.other': 'Profile {{profile}}',
   'review.fileTool': 'A file tool of the runner: it touches only the path above.',

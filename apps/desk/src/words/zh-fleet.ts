@@ -38,6 +38,7 @@ export const zhFleet = {
   'fleet.clockBehind': '慢 {{seconds}} 秒',
   'fleet.clockGood': '准确',
   'fleet.selfTest': '自检',
+  'fleet.appGuard': 'app-guard：未隔离',
   'fleet.selfTestNone': '没有沙箱通过',
   'fleet.pins': '通行密钥类别',
   'fleet.noPins': '没有 pins 文件',

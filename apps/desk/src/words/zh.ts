@@ -169,6 +169,7 @@ export const zh: Dictionary = {
   'review.profile.networked': '可写入 {{project}} 和临时目录，可访问 {{hosts}}。',
   'review.profile.networkedNone': '可写入 {{project}} 和临时目录，没有可访问的主机。',
   'review.profile.full-access': '不在沙箱中运行：其账户能写入和访问的一切都可接触。',
+  'review.profile.appGuard': '未隔离：只检查命令中明确写出的内容，其账户能写入和访问的一切都可接触。',
   'review.profile.none': '在我们的沙箱之外运行：由智能体自行执行，我们不加任何限制。',
   'review.profile.other': '配置 {{profile}}',
   'review.fileTool': '由运行器的文件工具执行：只接触上面的路径。',

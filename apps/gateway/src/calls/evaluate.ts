@@ -53,6 +53,7 @@ type Viewed = {
 };
 
 function viewOf(session: Session, { call, decision, inspection, timeoutMs, always }: Viewed, boundary: Boundary): View {
+  const { backend, backendFallback = false } = decision.obligations;
   const first = namesPath(call.tool) ? inspection?.paths[0] : undefined;
   return {
     reasons: decision.reasons.map(maskText),
@@ -68,6 +69,7 @@ function viewOf(session: Session, { call, decision, inspection, timeoutMs, alway
       environment: [...(decision.obligations.environment ?? [])],
       hardened: boundary.hardened,
       block_private_network: boundary.blockPrivateNetwork,
+      ...(backend === undefined ? {} : { backend, backend_fallback: backendFallback }),
     },
     preconditions: (inspection?.paths ?? []).map((fact) => ({
       path: fact.path,

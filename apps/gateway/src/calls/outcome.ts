@@ -37,6 +37,8 @@ function newSteps(record: CallRecord, outcome: Outcome): { type: string; state: 
 }
 
 /** Most changes that one outcome may report; a file tool makes one. */
+/** Said of a backend that checks only what a command names. */
+const NOT_ISOLATED = 'not isolated';
 const MAX_CHANGES = 8;
 
 const factsOf = (state: FileChange['before']) =>
@@ -85,6 +87,7 @@ async function recordOutcome(gateway: Gateway, record: CallRecord, outcome: Outc
     order: outcome.orderId,
     state: last.state,
     backend: outcome.backend,
+    ...(outcome.backend === 'app-guard' ? { isolation: NOT_ISOLATED } : {}),
     reason,
     code: outcome.code,
     violations: outcome.violations.map(maskText).slice(0, 50),

@@ -10,6 +10,9 @@ const obligationsSchema = z.object({
   environment: z.array(z.string()),
   hardened: z.boolean().optional(),
   block_private_network: z.boolean().optional(),
+  /** The backend that a layer names; absent is the sandbox of the host's platform. */
+  backend: z.string().optional(),
+  backend_fallback: z.boolean().optional(),
 });
 
 /** What an approver decides on, kept with the call; its SHA-256 is the view digest. Texts are masked. */
@@ -60,6 +63,8 @@ export const orderTerms = (view: View): OrderTerms => ({
     environment: view.obligations.environment,
     hardened: view.obligations.hardened ?? false,
     blockPrivateNetwork: view.obligations.block_private_network ?? false,
+    backend: view.obligations.backend ?? '',
+    backendFallback: view.obligations.backend_fallback ?? false,
   }),
   preconditions: view.preconditions.map((item) =>
     Precondition.fromPartial({

@@ -43,6 +43,8 @@ const shownView = (gateway: Gateway, record: CallRecord, view: View) => ({
   profile: view.profile,
   /** `agent`: carried out by the agent itself, outside every sandbox of ours. */
   ...(view.executor ? { executor: view.executor } : {}),
+  /** A backend that the policy names; `app-guard` isolates nothing. */
+  ...(view.obligations.backend ? { backend: view.obligations.backend } : {}),
   hosts: view.obligations.hosts,
   timeoutMs: view.obligations.timeout_ms,
   chain: view.chain,

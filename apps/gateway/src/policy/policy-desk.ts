@@ -139,8 +139,9 @@ export class ManagedPolicy {
    */
   constructor(config: PolicyConfig, locked = false) {
     this.config = config;
-    this.#managed = { ...config.permissions, ceilings: config.ceilings } as Layers['managed'] & object;
-    this.#ceilings = config.ceilings as Ceilings;
+    // SECURITY: what isolates nothing, and what stands in, must be allowed by name.
+    this.#ceilings = { appGuard: false, backendFallback: false, ...(config.ceilings as Ceilings) };
+    this.#managed = { ...config.permissions, ceilings: this.#ceilings } as Layers['managed'] & object;
     const security = config.security as Partial<Facts['security']>;
     this.#security = {
       auto_allow_bash_if_sandboxed:

@@ -7,7 +7,8 @@ import { ChangeStore } from '../changes/change-store.ts';
 import { recoverChanges } from '../changes/recover-changes.ts';
 import { readPolicyFiles } from '../policy-files/read-policy-files.ts';
 import { refuseHostRoot } from '../sandbox/account.ts';
-import { type BashOutcome, type OutputStream, runBash } from '../sandbox/execute.ts';
+import { appGuardRefusal } from '../sandbox/app-guard.ts';
+import { type BashOutcome, type OutputStream, runBash, runGuarded } from '../sandbox/execute.ts';
 import { statePath } from '../sandbox/find-places.ts';
 import { realPathOf } from '../sandbox/look-up.ts';
 import { PipePool, sweepPipes } from '../sandbox/output-pipe.ts';
@@ -43,7 +44,7 @@ type Handlers = {
   ) => Promise<LauncherWork[Kind][1]>;
 };
 
-const BACKEND = 'bubblewrap';
+const PLATFORM = 'bubblewrap';
 const PIPES = 32;
 const MAX_SEARCH_MS = 60_000;
 /** Exit codes by which a shell tells of a program that a limit ended (128 + SIGXCPU, 128 + SIGXFSZ). */
@@ -52,13 +53,13 @@ const LIMIT_CODES: Readonly<Record<number, readonly string[]>> = {
   153: ['limit: a file grew too large'],
 };
 
-function endingOf(outcome: BashOutcome): CommandEnding {
+function endingOf(outcome: BashOutcome, backend: string): CommandEnding {
   if (outcome.kind === 'sandbox_failed') {
     return { ending: 'sandbox_failed', error: { code: outcome.code, message: outcome.reason } };
   }
   const { stdout, stderr, truncatedBytes, violations, egress } = outcome;
   const reached = outcome.kind === 'exited' ? (LIMIT_CODES[outcome.code] ?? []) : [];
-  const rest = { stdout, stderr, truncatedBytes, violations: [...violations, ...reached], egress, backend: BACKEND };
+  const rest = { stdout, stderr, truncatedBytes, violations: [...violations, ...reached], egress, backend };
   if (outcome.kind === 'exited') return { ending: 'exited', exitCode: outcome.code, signal: '', ...rest };
   const killedBy = outcome.reason === 'signal' ? {} : { killedBy: outcome.reason };
   return { ending: 'killed', exitCode: 0, signal: outcome.signal, ...killedBy, ...rest };
@@ -111,7 +112,8 @@ async function testHost(
     await sweepGuards(state);
     sweepScratch(home);
   }
-  return { backends: report.ok ? [BACKEND] : [], reason: report.reason };
+  const appGuardOff = appGuardRefusal(context.environment, home);
+  return { backends: report.ok ? [PLATFORM] : [], reason: report.reason, appGuardOff };
 }
 
 /** What the launcher can do, as the account of this process. */
@@ -142,12 +144,13 @@ export function launcherWork({ installation, environment }: LauncherContext): Ha
       const background = { signal: line.background, timeoutMs: backgroundMs };
       const onOutput = (stream: OutputStream, chunk: Uint8Array) => flow.add(stream, chunk);
       const { command } = args;
-      const outcome = await runBash({
+      const run = limits.backend === 'app-guard' ? runGuarded : runBash;
+      const outcome = await run({
         ...{ ...limits, ...cwd, masks, installation, environment, pipes, command },
         ...{ signal, background, onOutput },
       });
       flow.end();
-      return endingOf(outcome);
+      return endingOf(outcome, limits.backend ?? PLATFORM);
     },
     read: ({ args, limits: { project, denyRead } }) =>
       onGround(project, () => {

@@ -58,7 +58,8 @@ export type LauncherWork = {
     Result<readonly PathFact[], ToolError>,
   ];
   readonly policyFiles: [{ readonly project: string }, Result<readonly PolicyFile[], ToolError>];
-  readonly selfTest: [{ readonly sweep: boolean }, SelfTest];
+  /** `appGuardOff` says why the app-guard cannot be used as this account; empty when it can. */
+  readonly selfTest: [{ readonly sweep: boolean }, SelfTest & { readonly appGuardOff: string }];
 };
 
 export type WorkKind = keyof LauncherWork;

@@ -258,7 +258,8 @@ describe('bash', () => {
   });
 
   it('passes the self-test', async () => {
-    expect(await tools.selfTest()).toEqual({ backends: ['bubblewrap'], reason: '' });
+    const { backends, reason } = await tools.selfTest();
+    expect([backends.includes('bubblewrap'), reason]).toEqual([true, '']);
   });
 });
 

@@ -5,10 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES } from '@countersign/protocol/error-codes';
-import type { CommandLimits } from '@countersign/sandbox';
+import type { Backend, CommandLimits } from '@countersign/sandbox';
 import { asAccount, type RunAccount } from '../sandbox/run-account.ts';
 import type { SearchProvider } from '../web/search-provider.ts';
 import type { CommandEnding, HostTools, LiveCommand, ToolLimits } from '../work/host-tools.ts';
+import { Backends } from './backends.ts';
 import type { LauncherReply, LauncherRequest, LauncherWork, SentLimits, WorkKind } from './messages.ts';
 
 export type SandboxedToolsOptions = {
@@ -85,7 +86,7 @@ const NOT_STARTED = {
 };
 
 /** The command was handed over and its tree died with the launcher, so it may have run. */
-const LOST: CommandEnding = {
+const lostUnder = (backend: Backend): CommandEnding => ({
   ending: 'killed',
   exitCode: 0,
   signal: 'SIGKILL',
@@ -93,8 +94,8 @@ const LOST: CommandEnding = {
   stderr: new Uint8Array(),
   truncatedBytes: 0,
   violations: ['sandbox launcher ended while the command ran'],
-  backend: 'bubblewrap',
-};
+  backend,
+});
 
 /** SECURITY: never a variable of the product's own, whatever a policy names. */
 function passedVariables(names: readonly string[]): Record<string, string> {
@@ -110,13 +111,6 @@ function passedVariables(names: readonly string[]): Record<string, string> {
 const sent = ({ signal: _signal, ...limits }: ToolLimits): SentLimits => ({
   ...limits,
   passed: passedVariables(limits.environmentNames ?? []),
-});
-
-const notAccepted = (profile: string) => ({
-  code: ERROR_CODES.profileRefused,
-  message:
-    `profile \`${profile}\` is off on this host: commands run as the runner's own account; name it in \`accept\` of the ` +
-    'runner',
 });
 
 /** Acts once when the signal aborts, at once when it has; returns the end of it. */
@@ -135,6 +129,7 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
   let lastId = 0;
   let closed = false;
   let swept = false;
+  const backends = new Backends(options);
 
   function current(): Launcher {
     if (closed) throw launcherFault('tools of this host are closed');
@@ -166,21 +161,20 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
 
   return {
     bash: async (args, limits, live) => {
-      const { profile } = limits;
-      if (profile === 'full-access' && !options.runAs && !options.accept?.includes(profile)) {
-        return { ending: 'sandbox_failed', error: notAccepted(profile) };
-      }
+      const chosen = backends.of(limits);
+      if (!chosen.ok) return { ending: 'sandbox_failed', error: chosen.error };
+      const backend = chosen.value;
       try {
         const { signal, timeoutMs } = limits;
         const { command, cwd } = args;
         const input = {
           args: { command, cwd },
-          limits: { ...sent(limits), resources: options.limits },
+          limits: { ...sent(limits), backend, resources: options.limits },
           backgroundMs: live?.backgroundMs ?? timeoutMs,
         };
         return await ask('bash', input, { signal, live });
       } catch {
-        return launcher?.ready ? LOST : { ending: 'sandbox_failed', error: NOT_STARTED };
+        return launcher?.ready ? lostUnder(backend) : { ending: 'sandbox_failed', error: NOT_STARTED };
       }
     },
     read: (args, limits) => ask('read', { args, limits: sent(limits) }, limits),
@@ -201,7 +195,7 @@ export function sandboxedTools(options: SandboxedToolsOptions): HostTools {
       try {
         const report = await ask('selfTest', { sweep: !swept });
         swept ||= report.backends.length > 0;
-        return report;
+        return backends.after(report);
       } catch {
         return { backends: [], reason: NOT_STARTED.message };
       }

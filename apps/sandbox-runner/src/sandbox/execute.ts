@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CommandLimits } from '@countersign/sandbox';
 import { EgressProxy } from '../egress/egress-proxy.ts';
+import { prepareGuarded, spawnGuarded } from './app-guard.ts';
 import { BoundedOutput } from './bounded-output.ts';
 import { type OutputPipe, PipePool } from './output-pipe.ts';
 import { type PreparedRun, prepareRun, type SandboxRequest } from './prepare-run.ts';
@@ -99,9 +100,12 @@ function timeLimit(running: RunningSandbox, timeoutMs: number, background: BashR
   return { end };
 }
 
-async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
-  const { command, timeoutMs, signal, onOutput, pipes = new PipePool(2) } = request;
-  const { stdout, stderr } = await pipes.take(prepared.spool);
+type Started = (stdout: OutputPipe, stderr: OutputPipe) => Promise<RunningSandbox>;
+
+/** Runs what `start` starts to its end, its output kept within bounds. */
+async function capture(spool: string, request: BashRequest, start: Started) {
+  const { timeoutMs, signal, onOutput, pipes = new PipePool(2) } = request;
+  const { stdout, stderr } = await pipes.take(spool);
   const kept = { stdout: new BoundedOutput(), stderr: new BoundedOutput() };
   const drained = Promise.all([
     collect(stdout, kept.stdout, (chunk) => onOutput?.('stdout', chunk)),
@@ -111,28 +115,17 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     stdout.closeWriteEnd();
     stderr.closeWriteEnd();
   };
-  const argv = typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
-  const egress = wayOut(prepared, request);
-  const starting = spawnSandbox(prepared, {
-    command: argv,
-    stdio: ['ignore', stdout.writeEnd, stderr.writeEnd],
-    ...(egress ? { egress } : {}),
-    resources: request.resources,
-  });
-  const running = await starting.finally(closeWriteEnds);
+  const running = await start(stdout, stderr).finally(closeWriteEnds);
   const limit = timeLimit(running, timeoutMs, request.background);
   const onAbort = () => running.stop('stop');
   signal?.addEventListener('abort', onAbort, { once: true });
   if (signal?.aborted) onAbort();
   const ending = await running.ended;
-  egress?.close();
   limit.end();
   signal?.removeEventListener('abort', onAbort);
   await Promise.race([drained, sleep(DRAIN_MS)]);
   stdout.readEnd.destroy();
   stderr.readEnd.destroy();
-  const said = `${kept.stderr.bytes()}\n${kept.stdout.bytes()}`;
-  const notes = readOnlyNotes(said, { protectedPaths: prepared.protectedPaths, project: prepared.places.project });
   const truncatedBytes = kept.stdout.droppedBytes + kept.stderr.droppedBytes;
   return {
     ...explain(ending, kept.stderr),
@@ -140,6 +133,25 @@ async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise
     stderr: kept.stderr.bytes(),
     truncated: truncatedBytes > 0,
     truncatedBytes,
+  };
+}
+
+async function runPrepared(prepared: PreparedRun, request: BashRequest): Promise<BashOutcome> {
+  const { command, resources } = request;
+  const argv = typeof command === 'string' ? ['/bin/sh', '-c', command] : command;
+  const egress = wayOut(prepared, request);
+  const ended = await capture(prepared.spool, request, (stdout, stderr) =>
+    spawnSandbox(prepared, {
+      command: argv,
+      stdio: ['ignore', stdout.writeEnd, stderr.writeEnd],
+      ...(egress ? { egress } : {}),
+      resources,
+    }),
+  ).finally(() => egress?.close());
+  const said = `${Buffer.from(ended.stderr)}\n${Buffer.from(ended.stdout)}`;
+  const notes = readOnlyNotes(said, { protectedPaths: prepared.protectedPaths, project: prepared.places.project });
+  return {
+    ...ended,
     violations: [...notes, ...(await quarantineViolations(prepared)), ...(egress?.log.refusals() ?? [])],
     egress: egress?.log.lines() ?? [],
   };
@@ -158,5 +170,21 @@ export async function runBash(request: BashRequest): Promise<BashOutcome> {
     return failed(error);
   } finally {
     await prepared?.release().catch(() => undefined);
+  }
+}
+
+/**
+ * Runs a command with nothing between it and the host but checks of what it names. Never rejects: whatever keeps it from
+ * running is `sandbox_failed`. On return its process group is gone; a process that left the group is not.
+ */
+export async function runGuarded(request: BashRequest): Promise<BashOutcome> {
+  try {
+    const guarded = await prepareGuarded(request);
+    const ended = await capture(guarded.spool, request, async (stdout, stderr) =>
+      spawnGuarded(guarded, request, [stdout.writeEnd, stderr.writeEnd]),
+    );
+    return { ...ended, violations: [], egress: [] };
+  } catch (error) {
+    return failed(error);
   }
 }

@@ -105,7 +105,8 @@ export function supportedProfile(name: string, hardened = false): Profile {
   return profile;
 }
 
-async function workingFolder(cwd: string | undefined, project: string): Promise<string> {
+/** The folder in the project that a command starts in. Throws a SandboxRefusal. */
+export async function workingFolder(cwd: string | undefined, project: string): Promise<string> {
   if (cwd === undefined) return project;
   const real = realPathOf(path.resolve(project, cwd));
   if (real && isInside(real, project)) return real;

@@ -47,6 +47,8 @@ export function limitsOf(verified: VerifiedOrder, masks: readonly string[], sign
     hosts: order.obligations?.hosts ?? [],
     hardened: order.obligations?.hardened ?? false,
     blockPrivateNetwork: order.obligations?.blockPrivateNetwork ?? false,
+    backend: order.obligations?.backend ?? '',
+    backendFallback: order.obligations?.backendFallback ?? false,
     environmentNames: order.obligations?.environment ?? [],
     timeoutMs: timeoutOf(call, order.obligations),
     signal,

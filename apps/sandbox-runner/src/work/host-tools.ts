@@ -38,6 +38,10 @@ export type ToolLimits = {
   readonly blockPrivateNetwork?: boolean;
   /** Only a named minimum of the host can be read, and no wider profile or weaker backend is used. */
   readonly hardened?: boolean;
+  /** The backend that the order names; empty is the sandbox of the platform. */
+  readonly backend?: string;
+  /** Another sandbox may stand in for it. */
+  readonly backendFallback?: boolean;
   /** Names of variables that a command gets from this host besides the short list; `*` stands for any ending. */
   readonly environmentNames?: readonly string[];
   /** Wall clock, milliseconds. */

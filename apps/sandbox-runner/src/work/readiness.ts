@@ -15,7 +15,7 @@ export type ReadinessOptions = {
   readonly log: () => string;
 };
 
-/** Knows why nothing may start on this host. A failed self-test is repeated every 30 s. */
+/** Knows why nothing may start on this host. A self-test that found something wrong is repeated every 30 s. */
 export class Readiness {
   private readonly options: ReadinessOptions;
   private newest: SelfTest = { backends: [], reason: 'self-test has not run yet' };
@@ -33,7 +33,7 @@ export class Readiness {
     } catch {
       this.newest = { backends: [], reason: 'self-test failed to run' };
     }
-    if (this.newest.backends.length > 0 || this.isStopped) return;
+    if ((this.newest.backends.length > 0 && this.newest.reason === '') || this.isStopped) return;
     this.timer = setTimeout(() => void this.start(), RETRY_MS);
   }
 

@@ -24,6 +24,9 @@ const MAX_REASON_CHARS = 1_000;
 /** Most of a diff that goes into a result. */
 const MAX_DIFF_CHARS = 64_000;
 
+/** What an agent is told of a backend that checks only what a command names. */
+const NOT_ISOLATED = 'not isolated: the command ran under the app-guard';
+
 const bounded = (text: string): string => text.slice(0, MAX_REASON_CHARS);
 
 /** The end of a run that a tool refused or could not finish. */
@@ -72,7 +75,7 @@ export function commandEnd(ending: CommandEnding, stopReason: string): RunEnd {
     exited,
     exitCode: exited ? ending.exitCode : 0,
     signal: ending.signal,
-    reason,
+    reason: reason === '' && ending.backend === 'app-guard' ? NOT_ISOLATED : reason,
   });
   const violations = ending.violations.slice(0, MAX_VIOLATIONS).map(bounded);
   const egress = (ending.egress ?? []).map(bounded);

@@ -53,6 +53,10 @@ export interface Obligations {
   hardened: boolean;
   /** The profile `networked` reaches no private address, also no listed one. */
   blockPrivateNetwork: boolean;
+  /** `bubblewrap`, `seatbelt` or `app-guard`; empty means the sandbox of the host's platform. */
+  backend: string;
+  /** Another sandbox may stand in for the one that is named; the app-guard, which isolates nothing, never does. */
+  backendFallback: boolean;
 }
 
 /**
@@ -738,6 +742,8 @@ function createBaseObligations(): Obligations {
     environment: [],
     hardened: false,
     blockPrivateNetwork: false,
+    backend: "",
+    backendFallback: false,
   };
 }
 
@@ -766,6 +772,12 @@ export const Obligations: MessageFns<Obligations> = {
     }
     if (message.blockPrivateNetwork !== false) {
       writer.uint32(488).bool(message.blockPrivateNetwork);
+    }
+    if (message.backend !== "") {
+      writer.uint32(498).string(message.backend);
+    }
+    if (message.backendFallback !== false) {
+      writer.uint32(504).bool(message.backendFallback);
     }
     return writer;
   },
@@ -839,6 +851,22 @@ export const Obligations: MessageFns<Obligations> = {
             message.blockPrivateNetwork = reader.bool();
             continue;
           }
+          case 62: {
+            if (tag !== 498) {
+              break;
+            }
+
+            message.backend = reader.string();
+            continue;
+          }
+          case 63: {
+            if (tag !== 504) {
+              break;
+            }
+
+            message.backendFallback = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -878,6 +906,12 @@ export const Obligations: MessageFns<Obligations> = {
         : isSet(object.block_private_network)
         ? globalThis.Boolean(object.block_private_network)
         : false,
+      backend: isSet(object.backend) ? globalThis.String(object.backend) : "",
+      backendFallback: isSet(object.backendFallback)
+        ? globalThis.Boolean(object.backendFallback)
+        : isSet(object.backend_fallback)
+        ? globalThis.Boolean(object.backend_fallback)
+        : false,
     };
   },
 
@@ -904,6 +938,12 @@ export const Obligations: MessageFns<Obligations> = {
     if (message.blockPrivateNetwork !== false) {
       obj.blockPrivateNetwork = message.blockPrivateNetwork;
     }
+    if (message.backend !== "") {
+      obj.backend = message.backend;
+    }
+    if (message.backendFallback !== false) {
+      obj.backendFallback = message.backendFallback;
+    }
     return obj;
   },
 
@@ -919,6 +959,8 @@ export const Obligations: MessageFns<Obligations> = {
     message.environment = object.environment?.map((e) => e) || [];
     message.hardened = object.hardened ?? false;
     message.blockPrivateNetwork = object.blockPrivateNetwork ?? false;
+    message.backend = object.backend ?? "";
+    message.backendFallback = object.backendFallback ?? false;
     return message;
   },
 };
