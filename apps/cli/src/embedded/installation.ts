@@ -159,7 +159,7 @@ async function startServices(
     await supervisor.start(spec);
     say(`${spec.name}: started (${Date.now() - before} ms)`);
   }
-  const unfollow = followMembers(client('local-operator'), keys.identities.root.publicKey, (accounts) => {
+  const unfollow = followMembers(client('local-broker'), keys.identities.root.publicKey, (accounts) => {
     writeBrokerConfig(data, keys, ports.nats, accounts);
     supervisor.signal('nats-server', 'SIGHUP');
   });

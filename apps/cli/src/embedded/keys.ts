@@ -37,6 +37,8 @@ const TOKENS = [
   { name: 'local-approver', role: 'approver' },
   { name: 'local-auditor', role: 'auditor' },
   { name: 'local-admin', role: 'admin' },
+  /** Of what keeps the broker's accounts, so that no command's requests are counted with its own. */
+  { name: 'local-broker', role: 'auditor' },
 ] as const;
 
 export type TokenName = (typeof TOKENS)[number]['name'];

@@ -69,6 +69,12 @@ export class Authenticator {
     this.#options.coolDown.failed(request.ip);
   }
 
+  /** Whose cookie session a request shows; says nothing of what it may do. */
+  signedInSubject({ cookies }: FastifyRequest): string | undefined {
+    const cookie = cookies[SESSION_COOKIE];
+    return cookie === undefined ? undefined : this.#options.signIn.session(cookie)?.subject;
+  }
+
   /**
    * Who sends the request, or why nobody can be told. A cookie counts for changes only with its CSRF token and from our own
    * page. Rejects when the record cannot be read.
@@ -76,19 +82,24 @@ export class Authenticator {
   async principalOf(request: FastifyRequest): Promise<Result<Principal, AccessRefusal>> {
     const { authorization } = request.headers;
     const cookie = request.cookies[SESSION_COOKIE];
-    if (tokenText(request) === undefined) {
+    const text = tokenText(request);
+    if (text === undefined) {
       if (cookie === undefined) return unauthenticated('sign in, or send a valid token in the Authorization header');
       return this.#bySession(request, this.#options.signIn.session(cookie));
     }
+    const { coolDown, hardened } = this.#options;
     const wait = this.waitSeconds(request);
-    if (wait > 0) {
+    if (wait > 0 && (hardened() || !coolDown.hasProved(request.ip, text))) {
       const message = `wrong credentials came from your address; wait ${wait} s`;
       return err({ code: ERROR_CODES.rateLimited, message, retryAfter: wait });
     }
-    if (authorization === undefined && (this.#options.hardened() || !reads(request)))
+    if (authorization === undefined && (hardened() || !reads(request)))
       return unauthenticated('a token in the address is not accepted; send it in the Authorization header');
     const principal = await this.#byToken(request);
-    if (principal) return ok(await this.#withLent(principal));
+    if (principal) {
+      coolDown.proved(request.ip, text);
+      return ok(await this.#withLent(principal));
+    }
     this.failed(request);
     return unauthenticated('the token is not valid, has expired or was revoked');
   }

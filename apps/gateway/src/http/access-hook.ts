@@ -6,10 +6,15 @@ import { isFresh } from '../access/fresh.ts';
 import { hasRole, type Principal, type Role, type Scope } from '../access/principal.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
+import type { IsTooMany } from './request-limits.ts';
 
 /** Who may use a route. */
 export type AccessRule =
-  | { readonly open: true }
+  | {
+      readonly open: true;
+      /** Asked by what watches the process, which no flood may make look dead. */
+      readonly uncounted?: true;
+    }
   | {
       readonly roles: readonly Role[];
       readonly scope: Scope;
@@ -31,6 +36,7 @@ declare module 'fastify' {
 /** Rules that routes share. */
 export const ACCESS = {
   open: { open: true },
+  probe: { open: true, uncounted: true },
   read: { roles: ['viewer', 'approver', 'operator', 'admin', 'auditor'], scope: 'read' },
   decide: { roles: ['approver', 'operator', 'admin'], scope: 'decide' },
   operate: { roles: ['operator', 'admin'], scope: 'operate' },
@@ -75,34 +81,54 @@ export function isAllowed(request: FastifyRequest, principal: Principal, nowMs: 
   return rule !== undefined && refusalOf(rule, principal, nowMs) === undefined;
 }
 
-async function enforce(
-  authenticator: Authenticator,
+const TOO_MANY = {
+  code: ERROR_CODES.rateLimited,
+  message: 'too many requests; wait for the time in Retry-After',
+} as const;
+
+export type Guard = {
+  readonly authenticator: Authenticator;
+  readonly isTooMany: IsTooMany;
+  readonly now: () => number;
+};
+
+async function enforceOpen(
+  { authenticator, isTooMany }: Guard,
   request: FastifyRequest,
   reply: FastifyReply,
-  nowMs: number,
 ): Promise<FastifyReply | undefined> {
   const rule = request.routeOptions.config.access;
-  if (!rule || 'open' in rule) return undefined;
-  const found = await authenticator.principalOf(request);
+  if (rule && 'open' in rule && rule.uncounted) return undefined;
+  return (await isTooMany(request, reply, authenticator.signedInSubject(request)))
+    ? sendProblem(reply, TOO_MANY)
+    : undefined;
+}
+
+async function enforce(guard: Guard, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
+  const rule = request.routeOptions.config.access;
+  if (!rule || 'open' in rule) return enforceOpen(guard, request, reply);
+  const found = await guard.authenticator.principalOf(request);
+  if (await guard.isTooMany(request, reply, found.ok ? found.value.name : undefined))
+    return sendProblem(reply, TOO_MANY);
   if (!found.ok) {
     if (found.error.retryAfter !== undefined) reply.header('retry-after', found.error.retryAfter);
     return sendProblem(reply, found.error);
   }
-  const refusal = refusalOf(rule, found.value, nowMs);
+  const refusal = refusalOf(rule, found.value, guard.now());
   if (refusal) return sendProblem(reply, refusal);
   request.principal = found.value;
   return undefined;
 }
 
 /** Holds every route to the rule in its `config.access`. Must be added before the routes, whose list it returns. */
-export function guardRoutes(app: Http, authenticator: Authenticator, now: () => number): readonly string[] {
+export function guardRoutes(app: Http, guard: Guard): readonly string[] {
   const routes: string[] = [];
   app.decorateRequest('principal', null);
   app.addHook('onRoute', (route) => {
     demandRule(route);
     if (!STATIC.test(route.url)) for (const method of [route.method].flat()) routes.push(`${method} ${route.url}`);
   });
-  app.addHook('onRequest', (request, reply) => enforce(authenticator, request, reply, now()));
+  app.addHook('onRequest', (request, reply) => enforce(guard, request, reply));
   return routes;
 }
 

@@ -350,7 +350,6 @@ describe('the long poll', () => {
   type Polled = { events: { id: number; event: string; data: { callId?: string } }[]; next: number; reset: boolean };
   const poll = async (as: string, query: string) =>
     (await (await plane.request('GET', `/v1/events/poll${query}`, { as })).json()) as Polled;
-  const ids = ({ events }: Polled) => events.map(({ data }) => data.callId);
 
   test('answers with the next event of his queues, waits for it, and resumes after any event', async () => {
     // A gateway that has seen no event yet cannot tell whether some are gone.
@@ -358,23 +357,25 @@ describe('the long poll', () => {
     await plane.request('POST', `/v1/calls/${first}/cancel`, { as: 'operator', body: {} });
     await vi.waitUntil(async () => (await poll('operator', '')).next > 0, 10_000);
     const from = (await poll('operator', '')).next;
-    const waits = poll('other-approver', `?after=${from}&wait=20`);
+    let shop = '';
+    /** What a person sees until the last call is resolved; whatever of the first one came late is left out. */
+    const seenBy = async (as: string) => {
+      const all: Polled['events'][number][] = [];
+      for (let at = from; !all.some(({ event, data }) => event === 'approval_resolved' && data.callId === shop); ) {
+        const page = await poll(as, `?after=${at}&wait=20`);
+        expect(page.next >= at && !page.reset).toBe(true);
+        at = page.next;
+        all.push(...page.events.filter(({ data }) => data.callId !== first));
+      }
+      return all;
+    };
+    const waits = seenBy('other-approver');
     const payments = await plane.pendingCall({ queue: 'payments' });
     await plane.request('POST', `/v1/calls/${payments}/cancel`, { as: 'operator', body: {} });
-    const shop = await plane.pendingCall({ queue: 'shop' });
+    shop = await plane.pendingCall({ queue: 'shop' });
     await plane.request('POST', `/v1/calls/${shop}/cancel`, { as: 'operator', body: {} });
-    const seen = await waits;
-    expect(new Set(ids(seen))).toEqual(new Set([shop]));
-    expect(seen.next).toBeGreaterThan(from);
-    const all: Polled['events'][number][] = [];
-    for (
-      let page = await poll('operator', `?after=${from}&wait=20`);
-      ;
-      page = await poll('operator', `?after=${page.next}&wait=20`)
-    ) {
-      all.push(...page.events);
-      if (all.some(({ event, data }) => event === 'approval_resolved' && data.callId === shop)) break;
-    }
+    expect(new Set((await waits).map(({ data }) => data.callId))).toEqual(new Set([shop]));
+    const all = await seenBy('operator');
     expect(all.map(({ id }) => id)).toEqual(all.map(({ id }) => id).toSorted((a, b) => a - b));
     expect(new Set(all.map(({ data }) => data.callId))).toEqual(new Set([payments, shop]));
   });

@@ -219,11 +219,15 @@ export function addRoutes(app: Http, gateway: Gateway): void {
     reply.type('text/plain; version=0.0.4').send(gateway.metrics.text()),
   );
   /** 200 while the process serves. */
-  app.get('/healthz', { config: { access: ACCESS.open } }, async () => ({ ok: true }));
+  app.get('/healthz', { config: { access: ACCESS.probe } }, async () => ({ ok: true }));
+  let asking: Promise<boolean> | undefined;
   /** 200 when the record answers. */
-  app.get('/readyz', { config: { access: ACCESS.open } }, async (_request, reply) => {
-    const ready = await gateway.audit.isReady();
-    return ready
+  app.get('/readyz', { config: { access: ACCESS.probe } }, async (_request, reply) => {
+    // One question at a time, whoever asks however often.
+    asking ??= gateway.audit.isReady().finally(() => {
+      asking = undefined;
+    });
+    return (await asking)
       ? { ok: true }
       : sendProblem(reply, { code: ERROR_CODES.auditUnavailable as ErrorCode, message: 'the record does not answer' });
   });

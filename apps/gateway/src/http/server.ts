@@ -2,8 +2,7 @@ import { FaultError } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode } from '@countersign/protocol';
 import fastifyCookie from '@fastify/cookie';
 import fastifyHelmet from '@fastify/helmet';
-import fastifyRateLimit from '@fastify/rate-limit';
-import Fastify, { type FastifyRequest } from 'fastify';
+import Fastify from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { OpenAPIV3_1 } from 'openapi-types';
 import { Invitations } from '../access/invitations.ts';
@@ -29,16 +28,12 @@ import { addPasskeyRoutes } from './passkey-routes.ts';
 import { addPollRoute } from './poll-route.ts';
 import { sendProblem } from './problem.ts';
 import { addProcessRoutes } from './process-routes.ts';
+import { countRequests } from './request-limits.ts';
 import { addReviewRoutes } from './review-routes.ts';
 import { addRoutes } from './routes.ts';
 import { addStreams } from './streams.ts';
 
 const BODY_LIMIT = 65_536;
-const REQUESTS_PER_MINUTE = 1_200;
-
-/** A person who proved who he is has his own count, so that an office behind one address shares none; others have their address. */
-const countedAs = ({ principal, ip }: FastifyRequest): string =>
-  principal ? `principal ${principal.name}` : `address ${ip}`;
 
 const CSP = {
   directives: {
@@ -62,11 +57,6 @@ function addErrors(app: Http, gateway: Gateway): void {
   app.setErrorHandler((error: Error & { statusCode?: number; validation?: unknown }, request, reply) => {
     if (error.validation)
       return sendProblem(reply, { code: ERROR_CODES.invalidRequest, message: error.message.toLowerCase() });
-    if (error.statusCode === 429)
-      return sendProblem(reply, {
-        code: ERROR_CODES.rateLimited,
-        message: 'too many requests; wait for the time in Retry-After',
-      });
     if (error instanceof FaultError && isPassedOn(error.code))
       return sendProblem(reply, { code: error.code, message: error.publicMessage });
     if (error.statusCode !== undefined && error.statusCode < 500)
@@ -96,11 +86,14 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   app.setSerializerCompiler(serializerCompiler);
   await app.register(fastifyCookie);
   await app.register(fastifyHelmet, { contentSecurityPolicy: CSP, hsts: false });
-  await app.register(fastifyRateLimit, { max: REQUESTS_PER_MINUTE, timeWindow: 60_000, keyGenerator: countedAs });
   addErrors(app, gateway);
   await collectOpenApi(app);
   const { access } = gateway;
-  const routes = guardRoutes(app, access.authenticator, gateway.now);
+  const routes = guardRoutes(app, {
+    authenticator: access.authenticator,
+    isTooMany: await countRequests(app),
+    now: gateway.now,
+  });
   addRoutes(app, gateway);
   addChangeRoutes(app, gateway);
   addProcessRoutes(app, gateway);
