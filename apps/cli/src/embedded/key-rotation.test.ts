@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import type { SubmittedCall } from '@countersign/agent';
 import {
   CallCancel,
   createIdentity,
@@ -35,6 +36,8 @@ import { endOf, sampleAgent } from './samples.ts';
 let fleet: FleetUnderTest;
 let gateway: NatsConnection;
 const before = new Map<string, IdentityFile>();
+/** A call that the agent's first key signed, and that waits. */
+let ofFirstKey: SubmittedCall;
 
 const identityOf = (name: string): IdentityFile =>
   JSON.parse(readFileSync(path.join(fleet.installation.data.keys, `${name}.json`), 'utf8')) as IdentityFile;
@@ -75,6 +78,8 @@ test('gateway, audit, host and agent rotate their keys while calls run: every ca
   const waiting = await callUntil(fleet, { tool: 'write', args: { path: 'a.txt', content: 'a' }, session }, [
     'pending',
   ]);
+  ofFirstKey = (await callUntil(fleet, { tool: 'write', args: { path: 'b.txt', content: 'b' }, session }, ['pending']))
+    .call;
   let rotating = true;
   const ends: string[] = [];
   const load = (async () => {
@@ -171,12 +176,20 @@ test("a revoked key of an agent and of a host speak for nobody at either gateway
   const [agent, host] = [before.get('agent-sample'), before.get('host-local')];
   if (!agent || !host) throw new Error('no key');
   const operator = fleet.installation.client('local-operator');
+  const ofNewKey = await callUntil(
+    fleet,
+    { tool: 'write', args: { path: 'c.txt', content: 'c' }, session: await newSession(fleet) },
+    ['pending'],
+  );
   for (const [role, id, { publicKey }] of [
     ['agent', 'sample', agent],
     ['host', 'local', host],
   ] as const)
     expect(await commandOf(fleet, 'keys', 'revoke', role, id, publicKey)).toMatchObject({ revoked: true });
   expect(await stateOf(agent.publicKey)).toBe('revoked');
+  expect((await endOf(ofFirstKey)).state).toBe('cancelled');
+  const approver = fleet.installation.client('local-approver');
+  expect(await answerAndEnd(approver, ofNewKey.call, { answer: 'approve' })).toMatchObject({ state: 'done' });
   const signer = await openIdentity(agent);
   const subject = subjects.cancel('sample');
   const broker = await connectAs(identityOf('agent-sample'));
@@ -312,3 +325,17 @@ test('a rotation killed once the roster was published starts again with the key 
   expect((await listed()).rosterVersion).toBe(rosterVersion);
   expect((await verifyLog(fleet.installation)).text).toMatch(/ 0 problems$/);
 }, 240_000);
+
+test("revoking an agent's newest key cancels what waits and stops what runs; nothing of it starts any more", async () => {
+  const session = await newSession(fleet);
+  const submit = (tool: string, args: object, state: string) => callUntil(fleet, { tool, args, session }, [state]);
+  const waits = await submit('write', { path: 'd.txt', content: 'd' }, 'pending');
+  const runs = await submit('bash', { command: 'sleep 300' }, 'dispatched');
+  const { publicKey } = identityOf('agent-sample');
+  await commandOf(fleet, 'keys', 'revoke', 'agent', 'sample', publicKey);
+  const approver = fleet.installation.client('local-approver');
+  const stateNow = async (id: string) => accepted(await approver.callById(id)).state;
+  await expect.poll(() => stateNow(waits.call.callId), { timeout: 30_000 }).toBe('cancelled');
+  await expect.poll(() => stateNow(runs.call.callId), { timeout: 30_000 }).toBe('stopped');
+  expect(existsSync(path.join(fleet.installation.data.sampleProject, 'd.txt'))).toBe(false);
+}, 120_000);

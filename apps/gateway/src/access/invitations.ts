@@ -10,7 +10,7 @@ import {
 import { z } from 'zod';
 import type { AuditLog } from '../record/audit-log.ts';
 import { json } from '../record/entries.ts';
-import { type Member, memberEntry, memberSchema } from '../record/members.ts';
+import { enrolledAnew, type Member, memberEntry, memberSchema } from '../record/members.ts';
 import { recordAct } from './admin-log.ts';
 import type { AccessRefusal } from './authenticator.ts';
 import { RecordView } from './record-view.ts';
@@ -97,10 +97,10 @@ export class Invitations {
     const key = `${role}:${id}`;
     const document = (await this.#audit.listDocuments('member', key))[0];
     const before = document && memberSchema.safeParse(JSON.parse(new TextDecoder().decode(document.value)));
-    const revoked = before?.data?.revoked ?? [];
-    if (revoked.includes(signKey)) return refuse('this key was revoked; make new keys');
+    if (before?.data?.revoked.includes(signKey)) return refuse('this key was revoked; make new keys');
     const known = document?.version ?? 0n;
-    const member = memberSchema.parse({ ...value.member, sign_key: signKey, seal_key: sealKey, revoked });
+    const joins = memberSchema.parse({ ...value.member, sign_key: signKey, seal_key: sealKey });
+    const member = enrolledAnew(joins, before?.data, nowMs);
     const entry = memberEntry(member, { version: known + 1n, by: value.created_by, nowMs, invitation: parsed.id });
     const reply = await this.#audit.append({
       entries: [entry],

@@ -1,7 +1,7 @@
 import { err, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES, verifyRotation } from '@countersign/protocol';
 import type { AuditLog } from '../record/audit-log.ts';
-import { isKeyOf, type Member, type Members } from '../record/members.ts';
+import { isKeyOf, type Member, type Members, replacedKeys } from '../record/members.ts';
 import { recordAct } from './admin-log.ts';
 import type { AccessRefusal } from './authenticator.ts';
 
@@ -54,7 +54,7 @@ export class MemberKeys {
     const live = member.previous.filter((old) => nowMs < old.until_ms);
     if (live.length >= MAX_PREVIOUS)
       return refuse('too many replaced keys still count; wait for the end of their overlap');
-    const previous = [{ sign_key: member.sign_key, until_ms }, ...live];
+    const previous = replacedKeys(member, until_ms, nowMs);
     const detail = { role, id, key: signKey, replaces: member.sign_key, until_ms };
     const value: Member = { ...member, sign_key: signKey, seal_key: sealKey, previous };
     return this.#record({ what: 'key.rotated', by: `${role}:${id}`, detail }, { value, version });

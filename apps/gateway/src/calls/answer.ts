@@ -27,6 +27,7 @@ import { narrowView } from './narrow-view.ts';
 import { isOvertaken, recordPartial, rulingDocuments, signatureOf } from './record-partial.ts';
 import { redecideCall } from './redecide.ts';
 import { redecideChanged } from './redecide-changed.ts';
+import { standingOfCall } from './standing.ts';
 import { readView, type View } from './view.ts';
 
 export type Answer = {
@@ -59,7 +60,12 @@ type Terms = {
 };
 
 /** What one answer leads to: terms unless it denies. */
-type Verdict = { readonly terms: Terms | undefined; readonly ruling: Ruling };
+type Verdict = {
+  readonly terms: Terms | undefined;
+  readonly ruling: Ruling;
+  /** Documents on which it stands that the call may start. */
+  readonly standing: NonNullable<ReturnType<typeof standingOfCall>>;
+};
 
 function lost(record: CallRecord): Result<never, AnswerRefusal> {
   const winner = record.decidedByName === '' ? record.state : record.decidedByName;
@@ -96,7 +102,7 @@ async function record(
   call: CallRecord,
   by: Principal,
   answer: Answer,
-  { terms, ruling }: Verdict,
+  { terms, ruling, standing }: Verdict,
 ): Promise<AppendReply> {
   const { callId } = call;
   const nowMs = gateway.now();
@@ -131,7 +137,7 @@ async function record(
     decidedByName: by.name,
     expectedViewDigest: Buffer.from(answer.viewDigest, 'hex'),
     freezeEpoch: gateway.freeze.epoch,
-    expected: [gateway.policy.basis(), gateway.layers.basis()],
+    expected: [gateway.policy.basis(), gateway.layers.basis(), ...standing],
     reason,
   };
   if (!terms) {
@@ -177,7 +183,8 @@ async function caughtUp(gateway: Gateway, call: CallRecord, { refusal }: AppendR
   else if (refusal?.code === ERROR_CODES.auditStalePolicy) {
     await refreshPolicy(gateway);
     await gateway.layers.refresh();
-    return !(await redecideCall(gateway, call));
+    await gateway.members.refresh();
+    return !standingOfCall(gateway, call) || !(await redecideCall(gateway, call));
   } else return false;
   return true;
 }
@@ -209,6 +216,12 @@ async function answerOnce(
   if (call.state !== 'pending') return lost(call);
   const approves = answer.answer === 'approve';
   if (approves && (await redecideChanged(gateway, call))) return OVERTAKEN;
+  const standing = approves ? standingOfCall(gateway, call) : [];
+  if (!standing)
+    return err({
+      code: ERROR_CODES.notOffered,
+      message: "the agent's key that signed this call was revoked; it is cancelled",
+    });
   const { reason, breakGlass = false, assertion } = answer;
   const judged = await gateway.governance.judge(call, by, { approves, reason, breakGlass, assertion });
   if (!judged.ok) return judged;
@@ -223,7 +236,7 @@ async function answerOnce(
   const terms = approves ? termsOf(gateway, call, by, answer) : ok(undefined);
   if (!terms.ok) return terms;
   const reply = ruling.decides
-    ? await record(gateway, call, by, answer, { terms: terms.value, ruling })
+    ? await record(gateway, call, by, answer, { terms: terms.value, ruling, standing })
     : await recordPartial(gateway, call, by, answer, ruling);
   if (isOvertaken(reply)) await gateway.layers.refresh();
   if (isOvertaken(reply) || (await caughtUp(gateway, call, reply))) return OVERTAKEN;

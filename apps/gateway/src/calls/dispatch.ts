@@ -12,6 +12,7 @@ import {
 } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
 import { callEntry } from '../record/entries.ts';
+import { standingOfCall } from './standing.ts';
 import { orderTerms, readView, type View, viewTermsDigest } from './view.ts';
 
 /** An order may start for this long after it was handed out. */
@@ -35,10 +36,10 @@ export function orderOf(gateway: Gateway, callId: string, host: string, view: Vi
 
 /**
  * Publishes the order of a dispatched call, built from the record alone, so that a repetition is the same order. Resolves
- * after the stream took it; a host whose journal is in doubt gets nothing now, and the sweep tries again. INVARIANT: needs the receipt, which exists only after the decision and dispatch are durable.
+ * after the stream took it; a host whose journal is in doubt gets nothing now, and the sweep tries again; nothing of a revoked key is sent. INVARIANT: needs the receipt, which exists only after the decision and dispatch are durable.
  */
 export async function publishOrder(gateway: Gateway, record: CallRecord, receipt: Receipt): Promise<void> {
-  if (gateway.hosts.isWithheld(record.orderHost)) return;
+  if (gateway.hosts.isWithheld(record.orderHost) || !standingOfCall(gateway, record)) return;
   const host = await gateway.members.find('host', record.orderHost);
   const view = readView(record.view);
   if (!host || !view || receipt.orderId !== record.orderId) {

@@ -8,6 +8,7 @@ import { callEntry } from '../record/entries.ts';
 import { announce, announceRecord } from './announce.ts';
 import { redecideCall } from './redecide.ts';
 import { redecideChanged } from './redecide-changed.ts';
+import { standingOfCall } from './standing.ts';
 import { readView, type View, viewTermsDigest } from './view.ts';
 
 /** An approved call is kept for its agent this long; architecture.md, approved to dispatch. */
@@ -40,18 +41,20 @@ export function handOverOf(gateway: Gateway, callId: string, view: View) {
 
 /**
  * Hands an approved call over to its agent, who has just asked for it, and tells him. INVARIANT: freeze and policy are judged
- * at this moment: in a frozen scope the call stays approved, and a stricter policy withdraws it.
+ * at this moment: in a frozen scope the call stays approved, a stricter policy withdraws it, and nothing of a revoked key is handed over.
  */
 export async function handOver(gateway: Gateway, call: CallRecord): Promise<void> {
   const view = readView(call.view);
   if (!view || (await redecideChanged(gateway, call))) return;
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
+    const standing = standingOfCall(gateway, call);
+    if (!standing) return;
     const { order, entry } = handOverOf(gateway, call.callId, view);
     const reply = await gateway.audit.append({
       ...order,
       entries: [entry],
       freezeEpoch: gateway.freeze.epoch,
-      expected: [gateway.policy.basis(), gateway.layers.basis()],
+      expected: [gateway.policy.basis(), gateway.layers.basis(), ...standing],
     });
     if (!reply.refusal && reply.call) return announceRecord(gateway, reply.call);
     const code = reply.refusal?.code;
@@ -60,7 +63,8 @@ export async function handOver(gateway: Gateway, call: CallRecord): Promise<void
     else if (code === ERROR_CODES.auditStalePolicy) {
       await refreshPolicy(gateway);
       await gateway.layers.refresh();
-      if (await redecideCall(gateway, call)) return;
+      await gateway.members.refresh();
+      if (standingOfCall(gateway, call) && (await redecideCall(gateway, call))) return;
     } else break;
   }
   await announce(gateway, call.callId);

@@ -1,7 +1,7 @@
 import { err, isSubjectToken, ok, type Result } from '@countersign/kernel';
 import { ERROR_CODES, type ErrorCode, type SessionOpen } from '@countersign/protocol';
 import type { Gateway } from '../context.ts';
-import type { Member } from '../record/members.ts';
+import type { Member, Sender } from '../record/members.ts';
 import { MAX_DEPTH, type Session, type VersionedSession } from '../record/sessions.ts';
 import { askFolder } from '../requests/ask-person.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
@@ -59,7 +59,7 @@ async function parentOf(
 }
 
 /** Opens a session for an agent, at the managed defaults or stricter, and tells the agent. Repeating it gives the same answer. */
-export async function openSession(gateway: Gateway, member: Member, request: SessionOpen): Promise<void> {
+export async function openSession(gateway: Gateway, member: Sender, request: SessionOpen): Promise<void> {
   if (!isSubjectToken(request.sessionId)) return;
   const { sessionId } = request;
   const answer = (type: string, facts: object = {}) => tellAgent(gateway, member.id, { type, sessionId, ...facts });

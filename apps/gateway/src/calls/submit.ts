@@ -8,7 +8,7 @@ import { useOfGrants } from '../grants/use-grants.ts';
 import { maskLine, maskText } from '../masking.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry, json } from '../record/entries.ts';
-import type { Member } from '../record/members.ts';
+import type { Member, Sender } from '../record/members.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { beyondAncestors } from '../sessions/beyond-ancestors.ts';
 import { pauseTurn } from '../sessions/paused-turn.ts';
@@ -20,6 +20,7 @@ import { handOver, handOverOf, runsAtAgent } from './hand-over.ts';
 import { advise, type Judgement, type Outcome, outcomeOf, pausesTurn } from './outcome-of.ts';
 import { type CallRefusal, type ParsedCall, parseCall } from './parse-call.ts';
 import { replayDetail } from './replay-detail.ts';
+import { standingOf } from './standing.ts';
 
 /** Waiting time of a call without a deadline of its own, and the longest one; architecture.md. */
 const DEFAULT_WAIT_MS = 3_600_000;
@@ -95,13 +96,13 @@ const draftOf = (
   };
 };
 
-/** A judged call of a session. */
-type Judged = Judgement & { readonly outcome: Outcome };
+/** A judged call of a session, and the documents that it stands on. */
+type Judged = Judgement & { readonly outcome: Outcome; readonly basis: Evaluation['basis'] };
 
 async function record(
   gateway: Gateway,
-  member: Member,
-  { found, call, evaluation, outcome }: Judged,
+  member: Sender,
+  { found, call, evaluation, outcome, basis }: Judged,
 ): Promise<AppendReply> {
   const nowMs = gateway.now();
   const { callId } = call.submit;
@@ -134,11 +135,11 @@ async function record(
   };
   const base = {
     call: draftOf(member, found, call, evaluation, nowMs),
-    view: json(evaluation.view),
+    view: json({ ...evaluation.view, ...(member.key === undefined ? {} : { key: member.key }) }),
     freezeEpoch: gateway.freeze.epoch,
     sessionVersion: found.version,
     sessionId: found.session.id,
-    expected: [...evaluation.basis],
+    expected: [...basis],
     reason,
   };
   const received = entry('call.received', 'received', {
@@ -179,7 +180,7 @@ async function record(
     ...names,
     ...order,
     ...used?.facts,
-    expected: [...evaluation.basis, ...(used?.facts.expected ?? [])],
+    expected: [...basis, ...(used?.facts.expected ?? [])],
     entries: [received, ...(used ? [used.entry] : []), entry('decision', 'approved', decided), sent],
   });
 }
@@ -196,7 +197,7 @@ async function findSession(gateway: Gateway, member: Member, sessionId: string):
  */
 export async function submitCall(
   gateway: Gateway,
-  member: Member,
+  member: Sender,
   submit: CallSubmit,
   aside: StepAside = (wait) => wait(),
 ): Promise<void> {
@@ -230,6 +231,7 @@ export async function submitCall(
     if (code === ERROR_CODES.auditStalePolicy) {
       await refreshPolicy(gateway);
       await gateway.layers.refresh();
+      await gateway.members.refresh();
     }
     if (code === ERROR_CODES.auditStaleFreeze || code === ERROR_CODES.auditFrozen) await refreshFreeze(gateway);
     if (!STALE.includes(code) || tries >= MAX_TRIES)
@@ -247,10 +249,10 @@ const STALE: readonly string[] = [
 ];
 const MAX_TRIES = 5;
 
-/** Judges a new call and records what came of it; undefined when it was rejected. */
+/** Judges a new call and records what came of it; undefined when it was rejected, or its key revoked meanwhile. */
 async function decideCall(
   gateway: Gateway,
-  member: Member,
+  member: Sender,
   submit: CallSubmit,
   aside: StepAside,
 ): Promise<AppendReply | undefined> {
@@ -258,6 +260,11 @@ async function decideCall(
     await reject(gateway, member, submit, refusal);
     return undefined;
   };
+  const standing = standingOf(gateway, member.id, member.key);
+  if (!standing) {
+    gateway.logger.warn({ agent: member.id, call: submit.callId, code: 'key_revoked' }, 'message is refused');
+    return undefined;
+  }
   const found = await findSession(gateway, member, submit.sessionId);
   if (!found)
     return refuse({
@@ -276,7 +283,8 @@ async function decideCall(
   if (decision.effect === 'error')
     return refuse({ code: ERROR_CODES.invalidArguments, message: decision.reasons.join('; ') });
   const judgement = { found: evaluation.value.chain, call: parsed.value, evaluation: evaluation.value };
-  return record(gateway, member, { ...judgement, outcome: await outcomeOf(gateway, judgement, aside) });
+  const basis = [...evaluation.value.basis, ...standing];
+  return record(gateway, member, { ...judgement, basis, outcome: await outcomeOf(gateway, judgement, aside) });
 }
 
 /** Sends out what was recorded. */

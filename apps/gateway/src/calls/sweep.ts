@@ -6,6 +6,7 @@ import { callEntry } from '../record/entries.ts';
 import { expireRequests } from '../requests/answer-request.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
+import { endWhatRevokedKeysStarted } from './end-revoked.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
 import { redecideUnsettled } from './redecide.ts';
 import { type FilesOfRound, noteFiles, placeOf, redecideChanged } from './redecide-changed.ts';
@@ -146,6 +147,7 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   void redecideUnsettled(gateway);
   await sweepGrants(gateway);
   await expireRequests(gateway);
+  await endWhatRevokedKeysStarted(gateway);
   await repeatStops(gateway);
   const round = { silentMs, files: new Map() };
   await sweepListed(gateway, STARTED, () => true, round);

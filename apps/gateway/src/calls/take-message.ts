@@ -11,7 +11,7 @@ import {
 import { childTraceparent } from '@countersign/service-kit';
 import type { StepAside } from '../broker/pull-loop.ts';
 import type { Gateway } from '../context.ts';
-import { isKeyOf, type Member } from '../record/members.ts';
+import { isKeyOf, type Sender } from '../record/members.ts';
 import { takeSessionCommand } from '../sessions/session-command.ts';
 import { backgroundCall, cancelCall } from './cancel.ts';
 import { followOutput } from './follow-output.ts';
@@ -42,7 +42,7 @@ function decoded<T>(decode: (bytes: Uint8Array) => T, bytes: Uint8Array): T | un
  * Takes one submitted call. A resend of a call that is in work here is dropped: the first message is not acked before its
  * answer, and comes again when this gateway dies.
  */
-async function takeCall(gateway: Gateway, member: Member, submit: CallSubmit, aside: StepAside): Promise<void> {
+async function takeCall(gateway: Gateway, member: Sender, submit: CallSubmit, aside: StepAside): Promise<void> {
   const name = `${member.id}/${submit.callId}`;
   if (gateway.inWork.has(name)) return;
   gateway.inWork.add(name);
@@ -88,11 +88,12 @@ export async function takeMessage(
       waiting.set(`${id}/${cancel.callId}`, { atMs: gateway.now(), reason: cancel.reason.slice(0, 2_000) });
     return;
   }
+  const signedBy = (key: string): Sender => ({ ...member, key });
   const call = open(EnvelopeKind.CALL);
   if (call.ok) {
     const submit = decoded((body) => CallSubmit.decode(body), call.value.body);
     if (!submit || !isSubjectToken(submit.callId) || !isSubjectToken(submit.sessionId)) return drop('malformed');
-    return takeCall(gateway, member, submit, aside);
+    return takeCall(gateway, signedBy(call.value.issuer), submit, aside);
   }
   const ended = open(EnvelopeKind.REPORT);
   if (ended.ok) {
@@ -102,11 +103,11 @@ export async function takeMessage(
   const command = open(EnvelopeKind.SESSION_COMMAND);
   if (command.ok) {
     const asked = decoded((body) => SessionCommand.decode(body), command.value.body);
-    return asked ? takeSessionCommand(gateway, member, asked) : drop('malformed');
+    return asked ? takeSessionCommand(gateway, signedBy(command.value.issuer), asked) : drop('malformed');
   }
   const session = open(EnvelopeKind.SESSION);
   if (!session.ok) return drop(call.error.code === 'wrong_kind' ? session.error.code : call.error.code);
   const request = decoded((body) => SessionOpen.decode(body), session.value.body);
-  if (request) await openSession(gateway, member, request);
+  if (request) await openSession(gateway, signedBy(session.value.issuer), request);
   else drop('malformed');
 }

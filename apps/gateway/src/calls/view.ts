@@ -43,6 +43,8 @@ export const viewSchema = z.object({
   cwd: z.string().optional(),
   /** Turn of the session that the call belongs to. */
   turn: z.string().optional(),
+  /** Key of the agent that signed the call; absent when a person made it in the agent's name. */
+  key: z.string().optional(),
 });
 
 export type View = z.infer<typeof viewSchema>;

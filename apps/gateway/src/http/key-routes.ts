@@ -2,6 +2,7 @@ import { ERROR_CODES, overlapSchema } from '@countersign/protocol';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { MemberKeys } from '../access/member-keys.ts';
+import { endWhatRevokedKeysStarted } from '../calls/end-revoked.ts';
 import type { Gateway } from '../context.ts';
 import { memberSchema } from '../record/members.ts';
 import { ACCESS, principalOf } from './access-hook.ts';
@@ -82,7 +83,7 @@ export function addKeyRoutes(app: Http, gateway: Gateway): void {
     rotate(gateway, keys, request, reply),
   );
 
-  /** Revokes a key of a host or agent for good. */
+  /** Revokes a key of a host or agent for good. What an agent's key started ends: waiting calls are cancelled, running ones stopped. */
   app.delete(
     '/v1/members/:role/:id/keys/:key',
     { config: { access: ACCESS.enrol }, schema: { params: z.object({ role, id, key: sign_key }) } },
@@ -91,6 +92,9 @@ export function addKeyRoutes(app: Http, gateway: Gateway): void {
       const revoked = await keys.revoke(params.role, params.id, params.key, principalOf(request).name);
       if (!revoked.ok) return sendProblem(reply, revoked.error);
       gateway.broker.bus.tell('members');
+      await endWhatRevokedKeysStarted(gateway).catch((error: unknown) =>
+        gateway.logger.warn({ err: error }, 'not all that a revoked key started is ended; the sweep goes on'),
+      );
       return { key: params.key };
     },
   );

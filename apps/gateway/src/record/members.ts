@@ -19,10 +19,10 @@ export const memberSchema = z.strictObject({
   tools: z.array(z.string().min(1).max(128)).max(1_000),
   queues: z.array(z.string().min(1).max(64)).max(100),
   task: z.string().max(2_000),
-  /** Keys that were replaced, each until the end of its overlap. */
+  /** Keys that were replaced, newest first, each until the end of its overlap; kept for as long as what they signed may wait. */
   previous: z
     .array(z.strictObject({ sign_key: signKey, until_ms: z.int().min(1) }))
-    .max(4)
+    .max(32)
     .default([]),
   /** Keys that never count again. */
   revoked: z.array(signKey).max(64).default([]),
@@ -30,12 +30,38 @@ export const memberSchema = z.strictObject({
 
 export type Member = z.infer<typeof memberSchema>;
 
+/** A member with the key that signed its message; without one, a person acts in its name. */
+export type Sender = Member & { readonly key?: string };
+
 /** True for a key that counts as this member's at `nowMs`; during a rotation the old and the new one do. */
 export const isKeyOf =
   ({ sign_key, previous, revoked }: Member, nowMs: number) =>
   (key: string): boolean =>
     !revoked.includes(key) &&
     (key === sign_key || previous.some((old) => old.sign_key === key && nowMs < old.until_ms));
+
+/** Longest wait of a call; architecture.md. A replaced key can be revoked for as long as something that it signed may wait. */
+const KEPT_MS = 7 * 24 * 3_600_000;
+const MAX_KEPT = 32;
+
+/** Keys that a member had before the one that follows now, which counts until `untilMs`. */
+export const replacedKeys = ({ sign_key, previous }: Member, untilMs: number, nowMs: number): Member['previous'] =>
+  [{ sign_key, until_ms: untilMs }, ...previous.filter((old) => nowMs < old.until_ms + KEPT_MS)].slice(0, MAX_KEPT);
+
+/** The member as it is enrolled anew: what was revoked stays so, and a key before counts no longer unless it is the same one. */
+export function enrolledAnew(member: Member, before: Member | undefined, nowMs: number): Member {
+  if (!before) return member;
+  const previous =
+    before.sign_key === member.sign_key ? before.previous : replacedKeys(before, Math.max(1, nowMs), nowMs);
+  return { ...member, previous, revoked: before.revoked };
+}
+
+/**
+ * True while what a key signed may start: it is the member's own, or was replaced, whatever its overlap, and was not revoked.
+ * A call may wait for days, and a rotation ends nothing.
+ */
+export const mayStart = ({ sign_key, previous, revoked }: Member, key: string): boolean =>
+  !revoked.includes(key) && (key === sign_key || previous.some((old) => old.sign_key === key));
 
 /** The entry of a member's enrolment. A later one replaces its keys and facts. */
 export function memberEntry(
@@ -94,6 +120,16 @@ export class Members {
     return this.#known.get(`${role}:${id}`);
   }
 
+  /**
+   * The document that lets a key of an agent start what it signed, as it is known here; undefined when the key may not. INVARIANT:
+   * an append that names it is refused once anything of the member changed, so that no revocation comes too late.
+   */
+  standing(agent: string, key: string): { kind: 'member'; key: string; version: bigint } | undefined {
+    const name = `agent:${agent}`;
+    const known = this.#known.get(name);
+    return known && mayStart(known.member, key) ? { kind: 'member', key: name, version: known.version } : undefined;
+  }
+
   /** A known host; undefined when not read yet. */
   knownHost(id: string): Member | undefined {
     return this.#known.get(`host:${id}`)?.member;
@@ -115,9 +151,8 @@ export class Members {
     const known = this.#known.get(key);
     if (known && sameFacts(known.member, member)) return {};
     const version = known?.version ?? 0n;
-    const revoked = known?.member.revoked ?? [];
-    if (revoked.includes(member.sign_key)) return { refused: 'this key was revoked; make new keys' };
-    const value = { ...member, revoked };
+    if (known?.member.revoked.includes(member.sign_key)) return { refused: 'this key was revoked; make new keys' };
+    const value = enrolledAnew(member, known?.member, nowMs);
     const reply = await this.#audit.append({
       entries: [memberEntry(member, { version: version + 1n, by, nowMs })],
       documents: [{ kind: 'member', key, value: json(value), expectedVersion: version }],

@@ -149,7 +149,7 @@ async function approvalOf(
 /** One end of a waiting request. */
 export type End = {
   readonly state: 'approved' | 'denied' | 'expired' | 'cancelled';
-  readonly decidedBy: 'human' | 'eternal' | 'timeout' | 'session';
+  readonly decidedBy: 'human' | 'eternal' | 'timeout' | 'session' | 'revocation';
   readonly by: string;
   readonly reason: string;
 };
@@ -289,6 +289,20 @@ export async function endRequestsOf(
     await gateway.layers.change({ type: 'rule.revoked', detail, rules: ended });
   }
   gateway.broker.bus.tell('layers');
+}
+
+/** Ends waiting requests that one of these keys signed. */
+export async function endRequestsOfKeys(
+  gateway: Gateway,
+  keys: ReadonlySet<string>,
+  by: { name: string; reason: string },
+): Promise<void> {
+  gateway.requests.expire();
+  for (const request of await gateway.requests.waiting()) {
+    const found = keys.has(request.key ?? '') ? await gateway.requests.find(request.id) : undefined;
+    if (found?.value.state === 'waiting')
+      await end(gateway, found, { state: 'cancelled', decidedBy: 'revocation', by: by.name, reason: by.reason });
+  }
 }
 
 /** Ends requests that nobody answered in time, without the name of anybody. */

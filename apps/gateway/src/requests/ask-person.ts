@@ -5,7 +5,7 @@ import type { CallRefusal } from '../calls/parse-call.ts';
 import type { Gateway } from '../context.ts';
 import type { ChangeProblem } from '../layers/recorded-layers.ts';
 import { maskLine, maskText } from '../masking.ts';
-import type { Member } from '../record/members.ts';
+import type { Sender } from '../record/members.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { approveUnattended } from './answer-request.ts';
 import { planUpdates } from './plan-updates.ts';
@@ -82,7 +82,7 @@ async function ask(
  */
 export async function askUpdate(
   gateway: Gateway,
-  member: Member,
+  member: Sender,
   chain: SessionChain,
   command: SessionCommand,
 ): Promise<void> {
@@ -106,6 +106,7 @@ export async function askUpdate(
     ...{ id, kind: 'update', agent: member.id, principal: member.principal, host: session.host },
     ...{ queue: member.queues[0] ?? 'default', reason: maskText(command.reason.slice(0, MAX_REASON)) },
     ...{ at_ms: nowMs, until_ms: nowMs + WAIT_MS, state: 'waiting' },
+    ...(member.key === undefined ? {} : { key: member.key }),
     ...{ session: session.id, request: command.requestId, project: session.project, updates: [...updates] },
   };
   if (!(await ask(gateway, request, plan.value.says))) return askUpdate(gateway, member, chain, command);
@@ -125,7 +126,7 @@ const isPlainFolder = (path: string): boolean =>
  */
 export async function askFolder(
   gateway: Gateway,
-  member: Member,
+  member: Sender,
   { host, path, opens }: { readonly host: string; readonly path: string; readonly opens: string },
   refusal: CallRefusal,
 ): Promise<CallRefusal & { readonly state: string; readonly requestId: string }> {
@@ -150,6 +151,7 @@ export async function askFolder(
   const request: FolderRequest = {
     ...{ id, kind: 'folder', agent: member.id, principal: member.principal, host, path, opens },
     ...{ queue: member.queues[0] ?? 'default', reason: '', at_ms: nowMs, until_ms: nowMs + WAIT_MS, state: 'waiting' },
+    ...(member.key === undefined ? {} : { key: member.key }),
   };
   await ask(gateway, request, [`trust folder \`${maskLine(path)}\``], known?.version);
   return told(request);

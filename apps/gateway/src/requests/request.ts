@@ -13,10 +13,12 @@ const common = {
   /** What the agent says it is for; masked. */
   reason: z.string(),
   at_ms: z.number(),
+  /** Key that signed it. */
+  key: z.string().optional(),
   /** Nobody can approve it from then on. */
   until_ms: z.number(),
   state: z.enum(['waiting', 'approved', 'denied', 'expired', 'cancelled']),
-  decided_by: z.enum(['human', 'eternal', 'timeout', 'session']).optional(),
+  decided_by: z.enum(['human', 'eternal', 'timeout', 'session', 'revocation']).optional(),
   /** Who decided; empty for nobody. */
   by: z.string().optional(),
   decided_ms: z.number().optional(),

@@ -5,7 +5,8 @@ import type { Gateway } from '../context.ts';
 import { endGrants } from '../grants/revoke-grants.ts';
 import { endRequestsOf } from '../requests/answer-request.ts';
 
-const OPEN_STATES = [
+/** States of calls that have not ended. */
+export const OPEN_STATES = [
   'received',
   'pending',
   'approved',

@@ -2,6 +2,7 @@ import { announce } from '../calls/announce.ts';
 import { orderOf, publishRecorded } from '../calls/dispatch.ts';
 import { runsAtAgent } from '../calls/hand-over.ts';
 import { decideAgain } from '../calls/redecide.ts';
+import { standingOfCall } from '../calls/standing.ts';
 import { readView } from '../calls/view.ts';
 import type { Gateway } from '../context.ts';
 import { callEntry } from '../record/entries.ts';
@@ -14,7 +15,8 @@ export async function replayWaiting(gateway: Gateway, session: string): Promise<
   for (const record of page.calls) {
     const view = readView(record.view);
     const decision = view && (await decideAgain(gateway, record, view));
-    if (!view || decision?.effect !== 'allow' || !decision.lifts?.includes('eternal')) continue;
+    const standing = standingOfCall(gateway, record);
+    if (!view || !standing || decision?.effect !== 'allow' || !decision.lifts?.includes('eternal')) continue;
     const { callId } = record;
     const nowMs = gateway.now();
     const start = runsAtAgent(record) ? undefined : orderOf(gateway, callId, record.host, view);
@@ -28,7 +30,7 @@ export async function replayWaiting(gateway: Gateway, session: string): Promise<
       decidedBy: 'eternal',
       decidedByName: 'unattended mode',
       freezeEpoch: gateway.freeze.epoch,
-      expected: [gateway.policy.basis(), gateway.layers.basis()],
+      expected: [gateway.policy.basis(), gateway.layers.basis(), ...standing],
       reason: decision.reasons.join('; '),
     });
     if (reply.refusal) continue;

@@ -3,13 +3,13 @@ import { ERROR_CODES, type SessionCommand, sealTo } from '@countersign/protocol'
 import { tellAgent } from '../calls/announce.ts';
 import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
-import type { Member } from '../record/members.ts';
+import type { Sender } from '../record/members.ts';
 import { askUpdate } from '../requests/ask-person.ts';
 import { issueChildToken } from './child-token.ts';
 import { closeSession } from './close-session.ts';
 
 /** Carries out what an agent asks for its own open session, and answers with the request's id. */
-export async function takeSessionCommand(gateway: Gateway, member: Member, command: SessionCommand): Promise<void> {
+export async function takeSessionCommand(gateway: Gateway, member: Sender, command: SessionCommand): Promise<void> {
   const { sessionId, requestId, action } = command;
   if (!isSubjectToken(sessionId) || !isSubjectToken(requestId)) return;
   const answer = (facts: object) =>
