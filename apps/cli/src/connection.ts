@@ -4,6 +4,7 @@ import { FaultError } from '@countersign/kernel';
 import { loadRoster } from '@countersign/service-kit';
 import type { Command } from 'commander';
 import { z } from 'zod';
+import { EXIT, RefusedError } from './output.ts';
 
 /** Environment variables that stand in for `--connection` and `--agent`. */
 export const CONNECTION_VARIABLE = 'COUNTERSIGN_CONNECTION';
@@ -38,14 +39,32 @@ export type Connection = {
   readonly logName: string | undefined;
 };
 
+const WHY_UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  ENOTDIR: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'this account may not read it',
+};
+
 const refused = (message: string): FaultError => new FaultError(message, { code: 'countersign.cli.connection' });
 
+/** The text of a file that an option, a variable or a connection names. */
+function readNamed(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const why = WHY_UNREADABLE[(error as NodeJS.ErrnoException).code ?? ''] ?? 'it cannot be read';
+    throw new RefusedError(`cannot read \`${file}\`: ${why}`, 'countersign.cli.connection', EXIT.usage);
+  }
+}
+
 function readJson<Schema extends z.ZodType>(file: string, schema: Schema): z.output<Schema> {
+  const text = readNamed(file);
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(file, 'utf8'));
+    value = JSON.parse(text);
   } catch {
-    throw refused(`cannot read \`${file}\` as JSON`);
+    throw refused(`\`${file}\` is not JSON; docs/deploy.md shows one`);
   }
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -61,14 +80,10 @@ function checkedAddress(gateway: string): string {
 }
 
 function readToken(file: string): string {
-  let mode: number;
-  try {
-    mode = statSync(file).mode;
-  } catch {
-    throw refused(`cannot read the token file \`${file}\``);
-  }
-  if ((mode & 0o077) !== 0) throw refused(`the token file \`${file}\` is open to others; run \`chmod 600\` on it`);
-  return readFileSync(file, 'utf8').trim();
+  const token = readNamed(file).trim();
+  if ((statSync(file).mode & 0o077) !== 0)
+    throw refused(`the token file \`${file}\` is open to others; run \`chmod 600\` on it`);
+  return token;
 }
 
 /**

@@ -19,6 +19,9 @@ export class RefusedError extends Error {
   }
 }
 
+/** A refusal of how a command was called. */
+export const usage = (message: string): RefusedError => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
+
 /** SECURITY: what a file says may hold control characters; a terminal must not act on them. */
 export const plainText = (text: string): string =>
   text.replace(

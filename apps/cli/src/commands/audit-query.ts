@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { accepted, localGateway } from '../local-installation.ts';
+import { collect, wholeNumber } from '../options.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 
 const answerSchema = z.object({
@@ -14,9 +15,12 @@ const savedSchema = z.object({
   saved: z.array(z.object({ name: z.string(), question: z.string(), filters: z.record(z.string(), z.string()) })),
 });
 
+/** As the gateway bounds it. */
+const MAX_LIMIT = 1_000;
+
 type Answer = z.infer<typeof answerSchema>;
 type Flags = {
-  filter: string[];
+  filter?: string[];
   limit: string;
   cursor?: string;
   all?: boolean;
@@ -24,8 +28,6 @@ type Flags = {
   save?: string;
   saved?: boolean;
 };
-
-const collect = (value: string, before: string[]): string[] => [...before, value];
 
 function readFilters(given: readonly string[]): Record<string, string> {
   return Object.fromEntries(
@@ -65,7 +67,7 @@ function tableOf({ columns, rows }: Answer): string {
 
 /** A saved question's name and filters; given filters go over the saved ones. */
 async function resolve(command: Command, name: string, flags: Flags) {
-  const filters = readFilters(flags.filter);
+  const filters = readFilters(flags.filter ?? []);
   if (!flags.saved) return { question: name, filters };
   const { saved } = savedSchema.parse(accepted(await localGateway(command, 'local-auditor').audit('saved')));
   const found = saved.find((query) => query.name === name);
@@ -92,10 +94,11 @@ async function printCsv(command: Command, pathOf: (cursor: string) => string, al
 }
 
 async function query(name: string, flags: Flags, command: Command): Promise<void> {
+  const limit = String(wholeNumber(flags.limit, '--limit', { most: MAX_LIMIT }));
   const asked = await resolve(command, name, flags);
   if (flags.save !== undefined) await save(command, flags.save, asked);
   const pathOf = (cursor: string, format: string) =>
-    `queries/${encodeURIComponent(asked.question)}?${new URLSearchParams({ ...asked.filters, limit: flags.limit, cursor, format })}`;
+    `queries/${encodeURIComponent(asked.question)}?${new URLSearchParams({ ...asked.filters, limit, cursor, format })}`;
   if (flags.csv)
     return printCsv(command, (cursor) => pathOf(cursor || (flags.cursor ?? ''), 'csv'), flags.all ?? false);
   let answer: Answer | undefined;
@@ -121,8 +124,8 @@ export function addAuditQueryCommand(audit: Command): void {
   audit
     .command('query <question>')
     .description("answer one of the auditor's questions; a wrong name lists them (docs/audit.md)")
-    .option('--filter <name=value>', 'a filter of the question; repeatable', collect, [])
-    .option('--limit <rows>', 'rows of a page, at most 1000', '100')
+    .option('--filter <name=value>', 'a filter of the question; repeatable', collect)
+    .option('--limit <rows>', `rows of a page, at most ${MAX_LIMIT}`, '100')
     .option('--cursor <cursor>', 'the page after this one')
     .option('--all', 'every page')
     .option('--csv', 'as CSV')

@@ -10,6 +10,7 @@ import { type AuditKeys, verifyEvidence } from '../bundle/verify-evidence.ts';
 import { CHECKPOINTS_FILE, verifyFolder } from '../bundle/verify-export.ts';
 import { type ExportFormat, FORMATS, writeExport } from '../bundle/write-export.ts';
 import { accepted, localAuditKeys, localGateway, localLogKey } from '../local-installation.ts';
+import { collect } from '../options.ts';
 import { EXIT, plainText, print, RefusedError } from '../output.ts';
 import { addAuditCustodyCommands } from './audit-custody.ts';
 import { checkOnline, readDatabaseCheck } from './audit-online.ts';
@@ -31,7 +32,7 @@ const streamsSchema = z.object({
 });
 const MAX_CHECKPOINT_FILE = 131_072;
 
-type VerifyFlags = { key?: string; logName?: string; olderCheckpoint?: string; witness: string[]; online?: boolean };
+type VerifyFlags = { key?: string; logName?: string; olderCheckpoint?: string; witness?: string[]; online?: boolean };
 
 function readCheckpoint(file: string): string {
   try {
@@ -77,8 +78,6 @@ const entryLine = ({ index, type, recorded_ms: ms, decision, approver, detail, h
   return `${String(index).padStart(8)}  ${new Date(ms).toISOString()}  ${type}${told === '' ? '' : `: ${told}`}`;
 };
 
-const collect = (value: string, before: string[]): string[] => [...before, value];
-
 type Checked = {
   readonly problems: readonly Problem[];
   readonly more: number;
@@ -89,7 +88,7 @@ type Checked = {
 };
 
 function verifyLog(folder: string, flags: VerifyFlags, log: LogKey): Checked {
-  const { olderCheckpoint, witness } = flags;
+  const { olderCheckpoint, witness = [] } = flags;
   const { root, ...result } = verifyFolder(folder, log, {
     witnesses: witness,
     ...(olderCheckpoint === undefined ? {} : { olderCheckpoint: readCheckpoint(olderCheckpoint) }),
@@ -191,7 +190,7 @@ export function addAuditCommand(program: Command): void {
     .option('--key <nkey>', "the log's public key, as you know it (default: this installation's roster)")
     .option('--log-name <name>', "the log's name")
     .option('--older-checkpoint <file>', 'a checkpoint kept from earlier; the log must extend it')
-    .option('--witness <vkey>', 'a witness that must have cosigned (name+id+base64); repeatable', collect, [])
+    .option('--witness <vkey>', 'a witness that must have cosigned (name+id+base64); repeatable', collect)
     .option('--online', 'also compare the database of the running installation with the tree and with this copy')
     .action(verify);
   audit

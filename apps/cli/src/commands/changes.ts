@@ -1,7 +1,11 @@
 import type { Command } from 'commander';
 import type { FileChangeView } from '../gateway-client.ts';
 import { accepted, localGateway } from '../local-installation.ts';
+import { wholeNumber } from '../options.ts';
 import { print } from '../output.ts';
+
+/** As the gateway bounds it. */
+const MAX_LIMIT = 500;
 
 const lineOf = ({ callId, state, tool, host, path }: FileChangeView): string =>
   `${callId}  ${state}  ${tool}  ${host}:${path}`;
@@ -11,17 +15,22 @@ export function addChangesCommand(program: Command): void {
   const changes = program.command('changes').description('files that agents changed; each is named by its call');
   changes
     .command('list')
+    .description('changes, newest first')
     .option('--state <state>', '`unreviewed`, `reviewed` or `rolled_back`')
-    .option('--limit <count>', 'most changes, newest first', '100')
+    .option('--limit <count>', `most changes, newest first, at most ${MAX_LIMIT}`, '100')
     .action(async (options: { state?: string; limit: string }, command: Command) => {
-      const query = { limit: Number(options.limit), ...(options.state ? { state: options.state } : {}) };
+      const limit = wholeNumber(options.limit, '--limit', { most: MAX_LIMIT });
+      const query = { limit, ...(options.state ? { state: options.state } : {}) };
       const found = accepted(await localGateway(command, 'local-approver').changes(query));
       print(command, { changes: found }, found.map(lineOf).join('\n') || 'no change');
     });
-  changes.command('show <call>').action(async (callId: string, _options: object, command: Command) => {
-    const change = accepted(await localGateway(command, 'local-approver').changeOf(callId));
-    print(command, change, `${lineOf(change)}\n${change.diff ?? ''}`);
-  });
+  changes
+    .command('show <call>')
+    .description('a change with its diff')
+    .action(async (callId: string, _options: object, command: Command) => {
+      const change = accepted(await localGateway(command, 'local-approver').changeOf(callId));
+      print(command, change, `${lineOf(change)}\n${change.diff ?? ''}`);
+    });
   changes
     .command('review <call>')
     .description('mark a change as reviewed')

@@ -6,7 +6,8 @@ import { reloadBroker, writeBrokerAccounts } from '../control-plane/broker-accou
 import { initControlPlane } from '../control-plane/init-control-plane.ts';
 import { type BrokerAccounts, brokerAccountsNow, followMembers } from '../embedded/broker-users.ts';
 import { gatewayClient } from '../gateway-client.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { wholeNumber } from '../options.ts';
+import { print, RefusedError, usage } from '../output.ts';
 
 const MAX_GATEWAYS = 8;
 
@@ -24,14 +25,6 @@ type InitOptions = {
   auditPort: string;
   guardianPort: string;
 };
-
-const usage = (message: string): RefusedError => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
-
-function wholeNumber(text: string, option: string, most: number): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 1 && value <= most) return value;
-  throw usage(`\`${option}\` is a whole number from 1 to ${most}, not \`${text}\``);
-}
 
 function brokerTls({ brokerCert, brokerKey }: InitOptions): { cert: string; key: string } | undefined {
   if (brokerCert === undefined && brokerKey === undefined) return undefined;
@@ -52,11 +45,11 @@ async function init(options: InitOptions, command: Command): Promise<void> {
     databaseUrl: readFileSync(options.databaseFile === '-' ? 0 : options.databaseFile, 'utf8').trim(),
     logName:
       options.logName ?? `countersign/${URL.canParse(options.publicUrl) ? new URL(options.publicUrl).hostname : ''}`,
-    gateways: wholeNumber(options.gateways, '--gateways', MAX_GATEWAYS),
+    gateways: wholeNumber(options.gateways, '--gateways', { most: MAX_GATEWAYS }),
     ports: {
-      http: wholeNumber(options.httpPort, '--http-port', 65_535 - MAX_GATEWAYS),
-      audit: wholeNumber(options.auditPort, '--audit-port', 65_535),
-      guardian: wholeNumber(options.guardianPort, '--guardian-port', 65_535),
+      http: wholeNumber(options.httpPort, '--http-port', { most: 65_535 - MAX_GATEWAYS }),
+      audit: wholeNumber(options.auditPort, '--audit-port', { most: 65_535 }),
+      guardian: wholeNumber(options.guardianPort, '--guardian-port', { most: 65_535 }),
     },
   });
   const text = [

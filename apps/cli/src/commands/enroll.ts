@@ -7,17 +7,21 @@ import { installationPath } from '../embedded/data-folder.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
 import { enrolWith } from '../enrolment.ts';
 import { accepted, localGateway } from '../local-installation.ts';
+import { wholeNumber } from '../options.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
+
+/** As the gateway bounds them. */
+const MAX_HOURS = 168;
 
 type Role = 'host' | 'agent';
 type EnrolOptions = { gateway: string; invitation: string; out: string; runAs?: string };
 type InviteOptions = {
   principal: string;
-  host: string[];
-  root: string[];
-  tool: string[];
+  host?: string[];
+  root?: string[];
+  tool?: string[];
   queue: string[];
-  task: string;
+  task?: string;
   hours: string;
   out?: string;
 };
@@ -35,9 +39,9 @@ function rootsOf(pairs: readonly string[]): Record<string, string[]> {
 }
 
 async function invite(role: Role, id: string, options: InviteOptions, command: Command): Promise<void> {
-  const { principal, host: hosts, tool: tools, queue: queues, task } = options;
-  const member = { role, id, principal, hosts, roots: rootsOf(options.root), tools, queues, task };
-  const body = { member, hours: Number(options.hours) };
+  const { principal, host: hosts = [], root = [], tool: tools = [], queue: queues, task = '' } = options;
+  const member = { role, id, principal, hosts, roots: rootsOf(root), tools, queues, task };
+  const body = { member, hours: wholeNumber(options.hours, '--hours', { most: MAX_HOURS }) };
   const schema = z.object({ id: z.string(), text: z.string(), expiresMs: z.number() });
   const made = accepted(await localGateway(command, 'local-operator').request('POST', '/v1/invitations', schema, body));
   if (options.out === undefined) return print(command, made, made.text);
@@ -111,12 +115,12 @@ function addInvite(parent: Command, role: Role): void {
     .command('invite <id>')
     .description('make a one-time invitation that fixes what it may do; shown once')
     .requiredOption('--principal <person>', 'the person it acts for')
-    .option('--host <ids...>', 'hosts it may use', [])
-    .option('--root <pairs...>', 'project folders as HOST=/FOLDER', [])
-    .option('--tool <names...>', 'tools it may call', [])
+    .option('--host <ids...>', 'hosts it may use')
+    .option('--root <pairs...>', 'project folders as HOST=/FOLDER')
+    .option('--tool <names...>', 'tools it may call')
     .option('--queue <names...>', 'queues of its calls', ['default'])
-    .option('--task <text>', 'what it is for', '')
-    .option('--hours <count>', 'valid for so many hours, at most 168', '24')
+    .option('--task <text>', 'what it is for')
+    .option('--hours <count>', `valid for so many hours, at most ${MAX_HOURS}`, '24')
     .option('--out <file>', 'write it to a file of mode 0600 instead of showing it')
     .action((id: string, options: InviteOptions, command: Command) => invite(role, id, options, command));
 }

@@ -55,6 +55,7 @@ export function addGrantsCommand(program: Command): void {
   const grants = program.command('grants').description('what people allowed for a session, over all hosts and agents');
   grants
     .command('list')
+    .description('grants that hold now')
     .option('--session <id>', 'of one session')
     .option('--agent <id>', 'of one agent')
     .action(async (options: Filter, command: Command) => {

@@ -25,7 +25,8 @@ import {
 } from '../keys/roster-change.ts';
 import { identityFileOf, type MemberRole, rotateControlKey, rotateMemberKeys } from '../keys/rotate-keys.ts';
 import { accepted, localGateway } from '../local-installation.ts';
-import { EXIT, plainText, print, RefusedError } from '../output.ts';
+import { wholeNumber } from '../options.ts';
+import { plainText, print, RefusedError, usage } from '../output.ts';
 
 type RotateOptions = SignOptions & {
   identity?: string;
@@ -42,7 +43,6 @@ const MAX_WAIT_MINUTES = 60;
 /** One key as the list shows it. */
 type KeyLine = { readonly role: string; readonly id: string; readonly key: string; readonly state: string };
 
-const usage = (message: string) => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 const untilText = (untilMs: number, nowMs: number): string =>
   nowMs < untilMs ? `until ${new Date(untilMs).toISOString()}` : 'retired';
 
@@ -120,15 +120,9 @@ async function create(role: RosterRole, id: string, options: SignOptions & { out
   );
 }
 
-function minutesOf(text: string, option: string, min: number, max: number): number {
-  const minutes = Number(text);
-  if (Number.isInteger(minutes) && minutes >= min && minutes <= max) return minutes;
-  throw usage(`\`${option}\` is a whole number of minutes from ${min} to ${max}`);
-}
-
 async function rotatePasskey(person: string, options: RotateOptions, command: Command): Promise<void> {
-  const overlapMinutes = minutesOf(options.overlap, '--overlap', 1, MAX_OVERLAP_MINUTES);
-  const waitMinutes = minutesOf(options.wait, '--wait', 0, MAX_WAIT_MINUTES);
+  const overlapMinutes = wholeNumber(options.overlap, '--overlap', { least: 1, most: MAX_OVERLAP_MINUTES });
+  const waitMinutes = wholeNumber(options.wait, '--wait', { least: 0, most: MAX_WAIT_MINUTES });
   const rotation = { person, overlapMinutes, waitMinutes, credential: options.credential };
   const { passkey, version } = await rotateApprover(rotation, options, command);
   const { credential_id: key, label, added_ms } = passkey;
@@ -141,7 +135,7 @@ async function rotatePasskey(person: string, options: RotateOptions, command: Co
 }
 
 async function rotate(role: RosterRole | MemberRole, id: string, options: RotateOptions, command: Command) {
-  const overlapMinutes = minutesOf(options.overlap, '--overlap', 1, MAX_OVERLAP_MINUTES);
+  const overlapMinutes = wholeNumber(options.overlap, '--overlap', { least: 1, most: MAX_OVERLAP_MINUTES });
   const file = identityFileOf(role, id, options.identity, command);
   const done =
     role === 'host' || role === 'agent'

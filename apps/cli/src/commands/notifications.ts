@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { accepted, localGateway } from '../local-installation.ts';
+import { wholeNumber } from '../options.ts';
 import { print } from '../output.ts';
 
 const channelsSchema = z.object({ channels: z.array(z.object({ id: z.string(), kind: z.string() })) });
@@ -51,9 +52,9 @@ export function addNotificationsCommand(program: Command): void {
     });
   notifications
     .command('replay <number>')
-    .description('queue a given-up notice again')
+    .description('queue a given-up notice again; `notifications dead` lists the numbers')
     .action(async (seq: string, _options: object, command: Command) => {
-      const path = `/v1/notifications/dead/${encodeURIComponent(seq)}/replay`;
+      const path = `/v1/notifications/dead/${wholeNumber(seq, 'number')}/replay`;
       const queued = accepted(await gateway(command).request('POST', path, z.object({ queued: z.boolean() }), {}));
       print(command, queued, 'queued');
     });

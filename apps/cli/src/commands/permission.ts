@@ -3,7 +3,8 @@ import type { PermissionUpdate } from '@countersign/agent';
 import { type Command, Option } from 'commander';
 import { z } from 'zod';
 import { AGENT_OPTION, accepted, localAgent, localGateway } from '../local-installation.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { collect } from '../options.ts';
+import { print, RefusedError, usage } from '../output.ts';
 
 type UpdateOptions = {
   mode?: string;
@@ -16,8 +17,6 @@ type UpdateOptions = {
   destination: PermissionUpdate['destination'];
   file?: string;
 };
-
-const usage = (message: string): RefusedError => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 
 /** `tool pattern` or `tool`, as policies write rules. */
 function ruleOf(text: string): { toolName: string; pattern?: string } {
@@ -64,8 +63,6 @@ export const withUpdates = (command: Command): Command =>
         .choices(['session', 'local', 'project', 'user'])
         .default('session'),
     );
-
-const collect = (value: string, before: string[] = []): string[] => [...before, value];
 
 type AskOptions = UpdateOptions & { session: string; reason?: string };
 
@@ -120,6 +117,7 @@ export function addRequestsCommand(program: Command): void {
   const requests = program.command('requests').description('permission updates and folders that agents ask people for');
   requests
     .command('list')
+    .description('requests that wait')
     .option('--all', 'also those that have ended')
     .action(async ({ all }: { all?: true }, command: Command) => {
       const schema = z.object({ requests: z.array(requestSchema) });
@@ -144,8 +142,8 @@ export function addRequestsCommand(program: Command): void {
     requests
       .command(`${answer} <request>`)
       .description(answer === 'approve' ? 'put in force what `show` says, for later calls' : 'refuse it')
-      .option('--reason <text>', 'kept in the record and told to the agent', '')
-      .action(async (id: string, { reason }: { reason: string }, command: Command) => {
+      .option('--reason <text>', 'kept in the record and told to the agent')
+      .action(async (id: string, { reason = '' }: { reason?: string }, command: Command) => {
         const client = localGateway(command, 'local-operator');
         const { digest, problem } = accepted(await client.request('GET', routeOf(id), requestSchema));
         if (answer === 'approve' && digest === undefined)

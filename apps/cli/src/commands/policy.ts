@@ -8,6 +8,7 @@ import {
   runCases,
 } from '@countersign/policy';
 import type { Command } from 'commander';
+import { wholeNumber } from '../options.ts';
 import { EXIT, print, RefusedError } from '../output.ts';
 import { explainSession } from './explain-session.ts';
 import { addImportCommand } from './policy-import.ts';
@@ -40,7 +41,7 @@ type ExplainOptions = {
   project?: string;
   cwd?: string;
   person?: string;
-  group: string[];
+  group?: string[];
   requester: string;
   waited: string;
 };
@@ -68,9 +69,16 @@ function callOf({ call, tool, value }: ExplainOptions): Call {
 
 /** Whether the named person could approve; nothing when none is named. */
 function answerLines(set: PolicySet, decision: Decision, options: ExplainOptions): string[] {
-  const { person, group: groups, requester, waited } = options;
+  const { person, group: groups = [], requester, waited } = options;
+  const waitedMinutes = wholeNumber(waited, '--waited', { least: 0 });
   if (person === undefined) return [];
-  const would = { person, groups, requester, waitedMinutes: Number(waited), nowMs: Date.now() };
+  const would = {
+    person,
+    groups,
+    requester,
+    waitedMinutes,
+    nowMs: Date.now(),
+  };
   return [explainAnswer(set, decision, would)].filter((line) => line !== '');
 }
 
@@ -89,7 +97,7 @@ function addExplain(policy: Command): void {
     .option('--project <folder>', 'the project folder of the session')
     .option('--cwd <folder>', 'the working folder of the session')
     .option('--person <name>', 'say whether this person could approve now, and why not')
-    .option('--group <names...>', 'groups of that person', [])
+    .option('--group <names...>', 'groups of that person')
     .option('--requester <name>', 'the person for whom the agent acts', 'requester')
     .option('--waited <minutes>', 'how long the call has waited', '0')
     .action(async (options: ExplainOptions, command: Command) => {

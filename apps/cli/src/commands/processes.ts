@@ -1,7 +1,11 @@
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { accepted, localGateway } from '../local-installation.ts';
+import { wholeNumber } from '../options.ts';
 import { print } from '../output.ts';
+
+/** As the gateway bounds them. */
+const MAX_LINES = 2_000;
 
 const listSchema = z.object({
   calls: z.array(z.looseObject({ callId: z.string(), host: z.string(), agent: z.string(), summary: z.string() })),
@@ -23,9 +27,9 @@ export function addProcessesCommand(program: Command): void {
   processes
     .command('tail <call>')
     .description('last lines that a running command printed')
-    .option('--lines <count>', 'most lines', '100')
+    .option('--lines <count>', `most lines, at most ${MAX_LINES}`, '100')
     .action(async (callId: string, { lines }: { lines: string }, command: Command) => {
-      const at = route(callId, `tail?lines=${encodeURIComponent(lines)}`);
+      const at = route(callId, `tail?lines=${wholeNumber(lines, '--lines', { most: MAX_LINES })}`);
       const { text } = accepted(await gateway(command).request('GET', at, z.object({ text: z.string() })));
       print(command, { callId, text }, text.replace(/\n$/, ''));
     });

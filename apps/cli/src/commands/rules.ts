@@ -21,11 +21,14 @@ const lineOf = ({ id, state, says, reach, by, expiresMs }: Rule): string => {
 /** `countersign rules list | publish | revoke`. */
 export function addRulesCommand(program: Command): void {
   const rules = program.command('rules').description('rules that people saved with `approvals approve --for always`');
-  rules.command('list').action(async (_options: object, command: Command) => {
-    const schema = z.object({ rules: z.array(ruleSchema) });
-    const found = accepted(await localGateway(command, 'local-operator').request('GET', '/v1/rules', schema));
-    print(command, found, found.rules.map(lineOf).join('\n') || 'no rule is saved');
-  });
+  rules
+    .command('list')
+    .description('saved rules')
+    .action(async (_options: object, command: Command) => {
+      const schema = z.object({ rules: z.array(ruleSchema) });
+      const found = accepted(await localGateway(command, 'local-operator').request('GET', '/v1/rules', schema));
+      print(command, found, found.rules.map(lineOf).join('\n') || 'no rule is saved');
+    });
   const one = (name: string, about: string, method: string, rest: string) =>
     rules
       .command(`${name} <rule>`)

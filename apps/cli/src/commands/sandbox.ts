@@ -25,12 +25,19 @@ async function runSandboxEntry(args: readonly string[]): Promise<void> {
   process.exitCode = await promise;
 }
 
+const VERBS = [
+  ['exec', 'run a command exactly as the runner does: --profile P --project DIR -- COMMAND'],
+  ['argv', 'print the arguments of bubblewrap instead'],
+  ['doctor', 'run the self-test and name the cause and the fix of what fails'],
+] as const;
+
 /** `countersign sandbox exec | argv | doctor`: the same code path as the runner. */
 export function addSandboxCommand(program: Command): void {
   const sandbox = program.command('sandbox').description('the sandbox of this host');
-  for (const name of ['exec', 'argv', 'doctor']) {
+  for (const [name, about] of VERBS) {
     sandbox
       .command(name)
+      .description(about)
       .allowUnknownOption()
       .allowExcessArguments()
       .helpOption(false)

@@ -69,8 +69,10 @@ function modeCommand(sessions: Command): void {
   sessions
     .command('modes <session>')
     .description('change modes inside the ceilings, for later calls only')
-    .addOption(new Option('--permission-mode <mode>').choices(['strict', 'dev', 'networked', 'yolo']))
-    .addOption(new Option('--approval-mode <mode>').choices(['manual', 'auto', 'full_access']))
+    .addOption(
+      new Option('--permission-mode <mode>', 'permission mode').choices(['strict', 'dev', 'networked', 'yolo']),
+    )
+    .addOption(new Option('--approval-mode <mode>', 'approval mode').choices(['manual', 'auto', 'full_access']))
     .addOption(new Option('--unattended <value>', 'also answers what waits for nothing else').choices(['on', 'off']))
     .action(async (id: string, options: ModeOptions, command: Command) => {
       const { permissionMode, approvalMode, unattended } = options;
@@ -112,8 +114,8 @@ export function addSessionAdministration(sessions: Command): void {
   sessions
     .command('delete <session>')
     .description('end a session and all below it: waiting calls are cancelled, running ones stopped, grants ended')
-    .option('--reason <text>', 'kept in the record and told to the agent', '')
-    .action(async (id: string, { reason }: { reason: string }, command: Command) => {
+    .option('--reason <text>', 'kept in the record and told to the agent')
+    .action(async (id: string, { reason = '' }: { reason?: string }, command: Command) => {
       const path = `${routeOf(id)}?${new URLSearchParams({ reason })}`;
       const schema = z.object({ id: z.string(), state: z.string() });
       const closed = accepted(await localGateway(command, 'local-operator').request('DELETE', path, schema));

@@ -55,7 +55,7 @@ async function serve(
   try {
     if (agent) {
       const { waiting } = await runSamples(installation, agent, show.line);
-      show.say(`a write waits for you: ${waiting.callId}`);
+      show.say(`a write waits for you, for a week at most: ${waiting.callId}`);
       waiting.result.then(
         ({ state, decidedBy }) => show.say(`${waiting.callId}: ${state}, decided by ${decidedBy}`),
         () => undefined,

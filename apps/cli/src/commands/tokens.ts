@@ -2,7 +2,11 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { writePrivateFile } from '../embedded/private-file.ts';
 import { accepted, localGateway } from '../local-installation.ts';
-import { EXIT, print, RefusedError } from '../output.ts';
+import { wholeNumber } from '../options.ts';
+import { print } from '../output.ts';
+
+/** As the gateway bounds them. */
+const MAX_DAYS = 366;
 
 const tokenSchema = z.looseObject({
   id: z.string(),
@@ -18,7 +22,7 @@ type Token = z.infer<typeof tokenSchema>;
 type CreateOptions = {
   subject?: string;
   role: string[];
-  group: string[];
+  group?: string[];
   scope: string[];
   days: string;
   out?: string;
@@ -31,14 +35,12 @@ const lineOf = (token: Token): string =>
   [token.id, token.label, token.subject, token.roles.join(','), token.scopes.join(','), stateOf(token)].join('  ');
 
 async function create(label: string, options: CreateOptions, command: Command): Promise<void> {
-  const days = Number(options.days);
-  if (!Number.isInteger(days))
-    throw new RefusedError('`--days` is a whole number', 'countersign.cli.usage', EXIT.usage);
+  const days = wholeNumber(options.days, '--days', { most: MAX_DAYS });
   const body = {
     label,
     ...(options.subject === undefined ? {} : { subject: options.subject }),
     roles: options.role,
-    groups: options.group,
+    groups: options.group ?? [],
     scopes: options.scope,
     days,
   };
@@ -59,9 +61,9 @@ export function addTokensCommand(program: Command): void {
     .description('make a token; its text is shown once')
     .requiredOption('--role <names...>', 'viewer, approver, operator, admin, auditor')
     .option('--scope <names...>', 'read, decide, operate, admin', ['read'])
-    .option('--group <names...>', 'groups that queues name', [])
+    .option('--group <names...>', 'groups that queues name')
     .option('--subject <person>', 'the person it stands for (default: the local admin)')
-    .option('--days <count>', 'valid for so many days, at most 366', '30')
+    .option('--days <count>', `valid for so many days, at most ${MAX_DAYS}`, '30')
     .option('--out <file>', 'write it to a file of mode 0600 instead of showing it')
     .action(create);
   tokens

@@ -67,11 +67,14 @@ function addFileCommands(trust: Command): void {
 /** `countersign trust list | show | file | folder | revoke | release`. */
 export function addTrustCommand(program: Command): void {
   const trust = program.command('trust').description('files and folders of workspaces that people trust');
-  trust.command('list').action(async (_options: object, command: Command) => {
-    const schema = z.object({ trust: z.array(trustSchema) });
-    const found = accepted(await localGateway(command, 'local-operator').request('GET', '/v1/trust', schema));
-    print(command, found, found.trust.map(lineOf).join('\n') || 'nothing is trusted');
-  });
+  trust
+    .command('list')
+    .description('what people trusted')
+    .action(async (_options: object, command: Command) => {
+      const schema = z.object({ trust: z.array(trustSchema) });
+      const found = accepted(await localGateway(command, 'local-operator').request('GET', '/v1/trust', schema));
+      print(command, found, found.trust.map(lineOf).join('\n') || 'nothing is trusted');
+    });
   addFileCommands(trust);
   trust
     .command('folder <agent> <host> <path>')

@@ -7,7 +7,7 @@ import { passkeysOf } from '../embedded/config-files.ts';
 import { installationPath } from '../embedded/data-folder.ts';
 import { MAX_PAYLOAD_BYTES } from '../embedded/nats-config.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
-import { EXIT, RefusedError } from '../output.ts';
+import { usage } from '../output.ts';
 import { serviceUsers, writeBrokerAccounts } from './broker-accounts.ts';
 import { type ControlPlaneKeys, gatewayNames, makeControlPlaneKeys } from './control-plane-keys.ts';
 
@@ -34,8 +34,6 @@ export type ControlPlanePlan = {
 
 const LOOPBACK = '127.0.0.1';
 const LOCAL_NAMES = [LOOPBACK, 'localhost', '[::1]'];
-
-const usage = (message: string): RefusedError => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 
 function checkPlan({ out, publicUrl, brokerUrl, brokerTls, databaseUrl }: ControlPlanePlan): void {
   if (existsSync(out) && readdirSync(out).length > 0) throw usage(`\`${out}\` is not empty; nothing was changed`);

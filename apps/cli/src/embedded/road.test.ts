@@ -25,6 +25,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { readRecordings } from '../commands/policy-recordings.ts';
 import { enrolWith } from '../enrolment.ts';
+import { accepted } from '../local-installation.ts';
 import { approveWaiting, verifyLog } from './check.ts';
 import { installationPath } from './data-folder.ts';
 import { enrolSamples } from './enrol.ts';
@@ -147,6 +148,9 @@ function pidOf(name: string): number {
 describe('the road', () => {
   test("every sample call ends as the product promises, and README's block is what they print", async () => {
     const { lines, waiting } = await runSamples(installation, agent, () => undefined);
+    await pendingView(waiting.callId);
+    const { deadlineMs } = accepted(await installation.client('local-approver').callById(waiting.callId));
+    expect(Number(deadlineMs)).toBeGreaterThan(Date.now() + 6 * 24 * 3_600_000);
     lines.push(await approveWaiting(installation, waiting), await verifyLog(installation));
     expect(lines.filter((line) => !line.asExpected)).toEqual([]);
     const printed = lines.map((line) =>

@@ -16,6 +16,8 @@ type Sample = {
 export type SampleLine = { readonly title: string; readonly asExpected: boolean; readonly text: string };
 
 const ANSWER_WAIT_MS = 60_000;
+/** The write waits as long as any call may, so that whoever reads on first still finds it. */
+const SAMPLE_WAIT_MS = 7 * 24 * 3_600_000;
 
 const samples = (privateFolder: string): Sample[] => [
   { title: 'read notes.txt', tool: 'read', args: { path: 'notes.txt' }, wants: 'done' },
@@ -122,7 +124,8 @@ export async function runSamples(
   for (const sample of samples(data.private)) add(await runSample(agent, session, sample));
   add(await runAutoSample(agent, data.sampleProject));
   const args = { path: 'approved.txt', content: 'written after a person approved it\n' };
-  return { lines, waiting: await agent.call({ tool: 'write', args, session }) };
+  const deadlineMs = Date.now() + SAMPLE_WAIT_MS;
+  return { lines, waiting: await agent.call({ tool: 'write', args, session, deadlineMs }) };
 }
 
 /** One-time login address of the desk. */

@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { writePrivateJson } from '../embedded/private-file.ts';
 import type { GatewayClient } from '../gateway-client.ts';
 import { accepted, localGateway } from '../local-installation.ts';
-import { EXIT, plainText, RefusedError } from '../output.ts';
+import { plainText, usage } from '../output.ts';
 import { isRootHere, openRoot, rootFileOf, type SignOptions } from './roster-change.ts';
 
 const listAnswerSchema = z.object({ draft: approverListSchema, published: approverListSchema.optional() });
@@ -40,8 +40,6 @@ export type ApproverRotation = {
   /** How long to wait for the person to add it, in minutes. */
   readonly waitMinutes: number;
 };
-
-const usage = (message: string) => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 
 /** The list in force and the next one, with every passkey enrolled now. */
 export const approverLists = async (gateway: GatewayClient) =>

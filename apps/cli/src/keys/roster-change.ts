@@ -19,7 +19,7 @@ import { connectionOf } from '../connection.ts';
 import { writePrivateFile, writePrivateJson } from '../embedded/private-file.ts';
 import type { GatewayClient } from '../gateway-client.ts';
 import { accepted, dataRoot, localGateway } from '../local-installation.ts';
-import { EXIT, RefusedError } from '../output.ts';
+import { usage } from '../output.ts';
 
 const answerSchema = rosterSchema.extend({ signed: z.base64() });
 /** Roster and beat reach a host within seconds. */
@@ -29,8 +29,6 @@ const POLL_MS = 500;
 export type RosterRole = Extract<RosterMember['role'], 'gateway' | 'audit'>;
 /** `root`: identity file of the root key; `draft`: write the next roster there and stop, for a root key that is elsewhere. */
 export type SignOptions = { readonly root?: string; readonly draft?: string };
-
-const usage = (message: string) => new RefusedError(message, 'countersign.cli.usage', EXIT.usage);
 
 /** The roster in force. */
 export async function rosterInForce(gateway: GatewayClient): Promise<Roster> {
