@@ -18,6 +18,8 @@ import { isKeyOf, type Member } from '../record/members.ts';
 const TIMEOUT_MS = 5_000;
 /** Between a request that nobody listened to and the next. */
 const AGAIN_MS = 250;
+/** A reply that takes longer may be lost. */
+const SECOND_MS = 1_500;
 const VALID_MS = 30_000;
 
 export type Inspection = {
@@ -51,24 +53,30 @@ type Parts = {
 };
 type Question = Partial<Parameters<typeof InspectRequest.fromPartial>[0]> & { readonly callId: string };
 
-/**
- * The answer to a request; undefined when none came in time. A host that changes its keys or its connection listens to nobody
- * for a moment, and is asked again.
- */
-async function firstAnswer(
-  connection: NatsConnection,
-  subject: string,
-  request: () => Uint8Array,
-): Promise<Uint8Array | undefined> {
-  const until = Date.now() + TIMEOUT_MS;
+type Asked = { readonly connection: NatsConnection; readonly subject: string; readonly request: () => Uint8Array };
+
+/** The answer to a request. A host that changes its keys or its connection listens to nobody for a moment, and is asked again. */
+async function answerBy(until: number, { connection, subject, request }: Asked): Promise<Uint8Array> {
   for (;;) {
     try {
       return (await connection.request(subject, request(), { timeout: until - Date.now() })).data;
-    } catch {
-      if (Date.now() + AGAIN_MS >= until) return undefined;
+    } catch (error) {
+      if (Date.now() + AGAIN_MS >= until) throw error;
       await sleep(AGAIN_MS);
     }
   }
+}
+
+/**
+ * The first answer; undefined when none came in time. A reply is lost where either side changes its connection, so that a
+ * second request follows one that is long in coming; looking twice changes nothing on a host.
+ */
+async function firstAnswer(asked: Asked): Promise<Uint8Array | undefined> {
+  const until = Date.now() + TIMEOUT_MS;
+  const end = new AbortController();
+  const first = answerBy(until, asked).finally(() => end.abort());
+  const second = sleep(SECOND_MS, undefined, { signal: end.signal }).then(() => answerBy(until, asked));
+  return Promise.any([first, second]).catch(() => undefined);
 }
 
 /** Sends one question to a host. The reply must be signed by that host and repeat call id and nonce. */
@@ -82,7 +90,7 @@ async function askHost(
   const request = () =>
     signEnvelope(identity, { kind: EnvelopeKind.INSPECT_REQUEST, subject, body, nowMs: Date.now() });
   const unavailable = (message: string) => err({ kind: 'unavailable' as const, code: '', message });
-  const data = await firstAnswer(connection, subject, request);
+  const data = await firstAnswer({ connection, subject, request });
   if (data === undefined) return unavailable(`host \`${host.id}\` did not answer the inspection`);
   const opened = openEnvelope(data, {
     kind: EnvelopeKind.INSPECT_REPLY,
