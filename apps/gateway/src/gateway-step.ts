@@ -6,6 +6,8 @@ export type GatewayStep =
   | 'call.announced'
   | 'answer.taken'
   | 'answer.recorded'
+  | 'stop.recorded'
+  | 'session.closed'
   | 'outcome.taken'
   | 'outcome.recorded'
   | 'outcome.announced';

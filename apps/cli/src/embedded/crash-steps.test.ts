@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Agent, SubmittedCall } from '@countersign/agent';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { verifyLog } from './check.ts';
 import { installationPath } from './data-folder.ts';
 import { enrolSamples } from './enrol.ts';
@@ -69,6 +70,17 @@ async function callKilledAt(step: string): Promise<{ state: string; effects: num
   return { state, effects: lines };
 }
 
+const POLL = { timeout: 30_000, interval: 200 };
+
+/** A command that has begun on its host and would go on for ten minutes. */
+async function running(name: string): Promise<SubmittedCall> {
+  const args = { command: `echo begun > ${name}.begun; sleep 600` };
+  const call = await agent.call({ tool: 'bash', args, session });
+  const file = path.join(installation.data.sampleProject, `${name}.begun`);
+  await expect.poll(() => existsSync(file), POLL).toBe(true);
+  return call;
+}
+
 const ONCE = { state: 'done', effects: 1 };
 
 test.each([
@@ -111,3 +123,35 @@ test.each([
   },
   90_000,
 );
+
+test('a stop that a gateway recorded before it was killed ends the command, once', async () => {
+  const call = await running('stopped');
+  writeFileSync(armFile, 'stop.recorded');
+  await installation
+    .client('local-approver')
+    .cancel(call.callId, 'enough')
+    .catch(() => undefined);
+  expect((await endOf(call)).state).toBe('stopped');
+  expect(existsSync(armFile)).toBe(false);
+  expect((await verifyLog(installation)).text).toMatch(/^\d+ entries, 0 problems$/);
+}, 90_000);
+
+test('a session whose gateway was killed while it deleted it has nothing waiting and nothing running left', async () => {
+  const runs = await running('deleted');
+  const waits = await agent.call({ tool: 'write', args: { path: 'never.txt', content: 'x' }, session });
+  await expect
+    .poll(async () => {
+      const found = await installation.client('local-approver').callById(waits.callId);
+      return found.ok && found.value.state;
+    }, POLL)
+    .toBe('pending');
+  writeFileSync(armFile, 'session.closed');
+  const route = `/v1/sessions/${session}?reason=over`;
+  await installation
+    .client('local-operator')
+    .request('DELETE', route, z.unknown())
+    .catch(() => undefined);
+  expect([(await endOf(runs)).state, (await endOf(waits)).state]).toEqual(['stopped', 'cancelled']);
+  expect(existsSync(armFile)).toBe(false);
+  expect((await verifyLog(installation)).text).toMatch(/^\d+ entries, 0 problems$/);
+}, 90_000);

@@ -5,7 +5,7 @@ import type { Gateway } from '../context.ts';
 import { maskText } from '../masking.ts';
 import { callEntry } from '../record/entries.ts';
 import { announce, announceRecord } from './announce.ts';
-import { stopAtHost } from './repeat-stops.ts';
+import { askHost } from './repeat-stops.ts';
 import { UNSTARTED } from './submit.ts';
 
 export type CancelOutcome = 'cancelled' | 'stop_requested' | 'ended' | 'not_found';
@@ -50,12 +50,12 @@ export async function cancelCall(
   }
   if (!['dispatched', 'handed_over', 'running', 'backgrounded'].includes(record.state)) return 'ended';
   const reply = await gateway.audit.append({ entries: [requested] });
+  gateway.atStep('stop.recorded');
   if (record.state === 'handed_over') {
     // Only its agent can end it.
     if (reply.call) await announceRecord(gateway, reply.call);
     return 'stop_requested';
   }
-  const { orderId, orderHost: host } = record;
-  stopAtHost(gateway, { callId, orderId, host, reason: maskText(reason) });
+  askHost(gateway, record, { action: 'stop', reason: maskText(reason) });
   return 'stop_requested';
 }

@@ -1,6 +1,5 @@
 import type { Decision } from '@countersign/policy';
 import { CallPayload, type CallRecord, ERROR_CODES, parseIJson, type ToolName } from '@countersign/protocol';
-import { sendControl } from '../broker/control.ts';
 import type { Gateway } from '../context.ts';
 import { grantsOf } from '../grants/use-grants.ts';
 import { rulesOfCall } from '../layers/saved-rules.ts';
@@ -9,6 +8,7 @@ import { callEntry } from '../record/entries.ts';
 import type { SessionChain } from '../record/sessions.ts';
 import { outsideRoots } from '../sessions/rooted.ts';
 import { announce } from './announce.ts';
+import { askHost } from './repeat-stops.ts';
 import { readView, type View } from './view.ts';
 
 const PAGE = 500;
@@ -59,9 +59,10 @@ async function withdraw(gateway: Gateway, record: CallRecord): Promise<void> {
   const nowMs = gateway.now();
   const body = { detail: { by: 'policy', reason: REASON, policy_digest: gateway.policy.digest } };
   if (record.state === 'dispatched') {
-    await gateway.audit.append({ entries: [callEntry({ callId, type: 'call.cancel_requested', nowMs, body })] });
-    const { orderHost, orderId } = record;
-    sendControl(gateway, orderHost, { action: 'revoke', callId, orderId, reason: REASON });
+    // A person's stop of the same call is an entry of its own.
+    const requested = callEntry({ callId, type: 'call.cancel_requested', attempt: 'policy', nowMs, body });
+    await gateway.audit.append({ entries: [requested] });
+    askHost(gateway, record, { action: 'revoke', reason: REASON });
     return;
   }
   await gateway.audit.append({

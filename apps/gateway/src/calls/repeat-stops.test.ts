@@ -20,11 +20,13 @@ async function move(callId: string, steps: readonly (readonly [string, string])[
   if (reply.refusal) throw new Error(reply.refusal.message);
 }
 
-test('a stop is sent again, signed anew, until the host reported the end', async () => {
+type Heard = { readonly action: string; readonly reason: string; readonly sequence: bigint };
+
+/** What gateways ask the host for about a call, from now on. */
+async function hear(callId: string): Promise<{ heard: Heard[]; close: () => Promise<void> }> {
   const line = await plane.connect();
-  const sequences: bigint[] = [];
+  const heard: Heard[] = [];
   const subject = subjects.control('local');
-  const id = await plane.pendingCall();
   line.subscribe(subject, {
     callback: (_, { data }) => {
       const opened = openEnvelope(data, {
@@ -34,24 +36,105 @@ test('a stop is sent again, signed anew, until the host reported the end', async
         nowMs: plane.now(),
       });
       if (!opened.ok) return;
-      const { action, callId } = Control.decode(opened.value.body);
-      if (action === 'stop' && callId === id) sequences.push(opened.value.sequence);
+      const { action, callId: about, reason } = Control.decode(opened.value.body);
+      if (about === callId) heard.push({ action, reason, sequence: opened.value.sequence });
     },
   });
   await line.flush();
+  return { heard, close: () => line.close() };
+}
+
+async function approvedCall(facts: Parameters<ControlPlane['pendingCall']>[0] = {}): Promise<string> {
+  const id = await plane.pendingCall(facts);
   const seen = (await (await plane.request('GET', `/v1/calls/${id}`, { as: 'ann' })).json()) as { viewDigest: string };
   const answer = { answer: 'approve', viewDigest: seen.viewDigest };
   await plane.request('POST', `/v1/calls/${id}/decision`, { as: 'ann', body: answer });
-  await move(id, [['exec.started', 'running']]);
-  await plane.request('POST', `/v1/calls/${id}/cancel`, { as: 'ann', body: {} });
-  await expect.poll(() => sequences.length, { timeout: 30_000 }).toBeGreaterThanOrEqual(3);
-  expect(sequences).toEqual([...new Set(sequences)].toSorted((a, b) => (a < b ? -1 : 1)));
-  await move(id, [
+  return id;
+}
+
+const ended = (id: string) =>
+  move(id, [
     ['exec.interrupted', 'interrupted'],
     ['call.closed', ''],
   ]);
-  await line.close();
-}, 60_000);
+
+/** Records that a call is to be stopped, as a gateway does that dies before it tells the host. */
+async function recordStop(callId: string, attempt: string, detail: object): Promise<void> {
+  const entry = callEntry({ callId, type: 'call.cancel_requested', attempt, nowMs: plane.now(), body: { detail } });
+  expect((await plane.audit.append({ entries: [entry] })).refusal).toBeUndefined();
+}
+
+test('a stop is sent again, signed anew, until the host reported the end', async () => {
+  const id = await approvedCall();
+  const { heard, close } = await hear(id);
+  await move(id, [['exec.started', 'running']]);
+  await plane.request('POST', `/v1/calls/${id}/cancel`, { as: 'ann', body: { reason: 'enough' } });
+  await expect.poll(() => heard.length, { timeout: 30_000 }).toBeGreaterThanOrEqual(3);
+  expect(new Set(heard.map(({ action, reason }) => `${action} ${reason}`))).toEqual(new Set(['stop enough']));
+  const sequences = heard.map(({ sequence }) => sequence);
+  expect(sequences).toEqual([...new Set(sequences)].toSorted((a, b) => (a < b ? -1 : 1)));
+  await ended(id);
+  const other = await approvedCall();
+  await recordStop(other, '1', { by: 'ann', reason: 'another' });
+  const next = await hear(other);
+  await expect.poll(() => next.heard.length, { timeout: 30_000 }).toBeGreaterThan(1);
+  const after = heard.length;
+  await expect.poll(() => next.heard.length, { timeout: 30_000 }).toBeGreaterThan(3);
+  expect(heard.length).toBe(after);
+  await Promise.all([close(), next.close()]);
+}, 120_000);
+
+test.each([
+  ['a stop', [['1', { by: 'ann', reason: 'enough' }]], 'stop enough'],
+  ['a stop by a person who is called policy', [['1', { by: 'policy', reason: 'enough' }]], 'stop enough'],
+  ['a withdrawal for a newer policy', [['policy', { reason: 'policy', policy_digest: 'd' }]], 'revoke policy'],
+  [
+    'a stop after a withdrawal',
+    [
+      ['policy', { reason: 'policy', policy_digest: 'd' }],
+      ['1', { by: 'ann', reason: 'enough' }],
+    ],
+    'stop enough',
+  ],
+] as const)(
+  '%s that a gateway recorded before it died is sent by every other',
+  async (_title, stops, expected) => {
+    const id = await approvedCall();
+    const { heard, close } = await hear(id);
+    for (const [attempt, detail] of stops) await recordStop(id, attempt, detail);
+    await expect.poll(() => heard.length, { timeout: 30_000 }).toBeGreaterThanOrEqual(2);
+    expect(new Set(heard.map(({ action, reason }) => `${action} ${reason}`))).toEqual(new Set([expected]));
+    await ended(id).catch(() => undefined);
+    await close();
+  },
+  60_000,
+);
+
+test('a session whose gateway died while it deleted it is finished: waiting calls cancelled, running ones stopped', async () => {
+  const [parent, child] = ['ses_deleted', 'ses_child'];
+  const state = { [parent]: 'closed', [child]: 'open' };
+  for (const id of [parent, child]) {
+    const value = {
+      ...{ id, agent: 'agt', principal: 'somebody', host: 'local', project: '/srv/project', labels: {} },
+      ...{ permission_mode: 'strict', approval_mode: 'manual', eternal: false, model: { provider: '', name: '' } },
+      ...{ request_text: '', state: state[id], ...(id === child ? { parent } : {}) },
+    };
+    const opened = { id: `ent_${id}`, type: 'session.opened', stream: id, emittedMs: 1n, body: json({ session: id }) };
+    const document = { kind: 'session', key: id, value: json(value), expectedVersion: 0n };
+    expect((await plane.audit.append({ entries: [opened], documents: [document] })).refusal).toBeUndefined();
+  }
+  const waits = await plane.pendingCall({ session: child });
+  const runs = await approvedCall({ session: child });
+  const { heard, close } = await hear(runs);
+  plane.aheadMs += 61_000;
+  const stateOf = async (id: string) => (await plane.audit.getCall('', id))?.state;
+  await expect.poll(() => stateOf(waits), { timeout: 30_000 }).toBe('cancelled');
+  await expect.poll(() => heard.map(({ action }) => action), { timeout: 30_000 }).toContain('stop');
+  const [document] = await plane.audit.listDocuments('session', child);
+  expect(JSON.parse(new TextDecoder().decode(document?.value))).toMatchObject({ state: 'closed' });
+  plane.aheadMs = 0;
+  await close();
+}, 90_000);
 
 test('documents of a kind are read whole, beyond one page', async () => {
   const keys = Array.from({ length: 2_345 }, (_, at) => `doc_${String(at).padStart(5, '0')}`);

@@ -4,13 +4,14 @@ import { endGrants } from '../grants/revoke-grants.ts';
 import { refreshPolicy } from '../policy/publish-policy.ts';
 import { callEntry } from '../record/entries.ts';
 import { expireRequests } from '../requests/answer-request.ts';
+import { finishClosing } from '../sessions/finish-closing.ts';
 import { announce } from './announce.ts';
 import { publishRecorded } from './dispatch.ts';
 import { endWhatRevokedKeysStarted } from './end-revoked.ts';
 import { APPROVED_MS, runsAtAgent } from './hand-over.ts';
 import { redecideUnsettled } from './redecide.ts';
 import { type FilesOfRound, noteFiles, placeOf, redecideChanged } from './redecide-changed.ts';
-import { repeatStops } from './repeat-stops.ts';
+import { repeatStop } from './repeat-stops.ts';
 import { readView } from './view.ts';
 
 const PAGE = 200;
@@ -96,9 +97,16 @@ async function sweepGrants(gateway: Gateway): Promise<void> {
 }
 
 /** What one round works with. */
-type Round = { readonly silentMs: number; readonly files: FilesOfRound };
+type Round = {
+  readonly silentMs: number;
+  readonly files: FilesOfRound;
+  /** Sessions that this round looked at, and whether they are closed; absent where it looks at none. */
+  readonly closed?: Map<string, boolean>;
+};
 
-async function sweepOne(gateway: Gateway, record: CallRecord, { silentMs, files }: Round): Promise<void> {
+async function sweepOne(gateway: Gateway, record: CallRecord, { silentMs, files, closed }: Round): Promise<void> {
+  if (closed && !record.stopRequested && (await finishClosing(gateway, record, closed))) return;
+  await repeatStop(gateway, record);
   const view = readView(record.view);
   const { turn } = view ?? {};
   if (turn !== undefined) gateway.turns.expect(turn, { id: record.sessionId, host: record.host }, gateway.now());
@@ -148,10 +156,9 @@ export async function sweepCalls(gateway: Gateway, silentMs = RESEND_MS): Promis
   await sweepGrants(gateway);
   await expireRequests(gateway);
   await endWhatRevokedKeysStarted(gateway);
-  await repeatStops(gateway);
-  const round = { silentMs, files: new Map() };
-  await sweepListed(gateway, STARTED, () => true, round);
   const whole = waiting.isWholeDue(gateway.now());
+  const round: Round = { silentMs, files: new Map(), ...(whole ? { closed: new Map() } : {}) };
+  await sweepListed(gateway, STARTED, () => true, round);
   await sweepListed(gateway, ['pending'], ({ callId }) => whole || !waiting.isKnown(callId), round);
   for (const callId of waiting.takeDue(gateway.now())) {
     const record = await gateway.audit.getCall('', callId);

@@ -39,7 +39,7 @@ export async function cancelCallsOf(
 
 /**
  * Deletes a session and every session below it: no new call is taken, waiting ones are cancelled, running ones and commands in
- * the background are stopped, and its grants end. False when there is no such open session. Repeating it finishes what is left.
+ * the background are stopped, and its grants end. False when there is no such session. Repeating it finishes what is left; so does the sweep when this gateway died.
  */
 export async function closeSession(
   gateway: Gateway,
@@ -58,6 +58,7 @@ export async function closeSession(
       } as const;
       const refused = await gateway.sessions.change(found, { ...session, state: 'closed' }, entry);
       if (refused !== undefined) return closeSession(gateway, id, by);
+      gateway.atStep('session.closed');
     }
     await cancelCallsOf(gateway, session.id, by);
     await endRequestsOf(gateway, session.id, by);

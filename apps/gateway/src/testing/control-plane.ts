@@ -39,6 +39,7 @@ export type TestToken = { readonly name: string; readonly role: Role; readonly g
 /** What a waiting call of a test is about. */
 export type CallFacts = {
   readonly agent?: string;
+  readonly session?: string;
   readonly host?: string;
   readonly tool?: string;
   readonly action?: string;
@@ -164,7 +165,7 @@ export class ControlPlane {
       call: {
         callId,
         agent: facts.agent ?? 'agt',
-        sessionId: 'ses_1',
+        sessionId: facts.session ?? 'ses_1',
         host: facts.host ?? 'local',
         tool: facts.tool ?? 'write',
         action: facts.action ?? 'write',
