@@ -21,6 +21,7 @@ import type { Metrics } from './metrics.ts';
 import type { Reach } from './notify/reach.ts';
 import type { PolicyDesk } from './policy/policy-desk.ts';
 import type { AuditLog } from './record/audit-log.ts';
+import type { ClockWatch } from './record/clock-watch.ts';
 import type { Members } from './record/members.ts';
 import type { Sessions } from './record/sessions.ts';
 import type { RequestDesk } from './requests/request-desk.ts';
@@ -29,6 +30,8 @@ import type { TurnLeases } from './sessions/turn-leases.ts';
 /** What the transitions of a call need. */
 export type Gateway = {
   readonly audit: AuditLog;
+  /** This gateway's clock beside the database's. While it is off nothing that depends on time is answered. */
+  readonly clock: ClockWatch;
   readonly metrics: Metrics;
   readonly rosters: Rosters;
   readonly members: Members;

@@ -26,12 +26,18 @@ import { Reach } from './notify/reach.ts';
 import { type PolicyConfig, PolicyDesk } from './policy/policy-desk.ts';
 import { readPolicyFile } from './policy/policy-file.ts';
 import { AuditLog } from './record/audit-log.ts';
+import { ClockWatch } from './record/clock-watch.ts';
 import { Members } from './record/members.ts';
 import { RequestDesk } from './requests/request-desk.ts';
 import { TurnLeases } from './sessions/turn-leases.ts';
 
 /** What tests may put in place of the real clock and of passing each step. */
-export type GatewayDependencies = { readonly now?: () => number; readonly atStep?: AtStep<GatewayStep> };
+export type GatewayDependencies = {
+  readonly now?: () => number;
+  /** Milliseconds that passed for the database too, where a test moves time by hand. */
+  readonly passedMs?: () => number;
+  readonly atStep?: AtStep<GatewayStep>;
+};
 
 /** SECURITY: without a managed layer nobody has said what is allowed, so there is no start. */
 function managedLayer({ policyFile, policy }: GatewayConfig): PolicyConfig {
@@ -42,11 +48,23 @@ function managedLayer({ policyFile, policy }: GatewayConfig): PolicyConfig {
   });
 }
 
-/** Opens everything that the transitions of a call need. Rejects when a key, the roster, the policy, the broker or the record is missing. */
+const tlsTo = ({ tls }: GatewayConfig, serverName: string) => tls && { ...tls, serverName };
+
+/** The line to the record. Rejects when it cannot be reached, or when this gateway's clock is off. */
+async function openRecord(config: GatewayConfig, metrics: Metrics, clock: ClockWatch): Promise<AuditLog> {
+  const help = 'Requests to the audit service, appends on the kept stream included';
+  const count = metrics.counter('audit_requests', 'rpc', help);
+  const audit = new AuditLog(config.auditAddress, count, tlsTo(config, 'audit'), clock);
+  await clock.read(() => audit.databaseMs());
+  if (!clock.isRight()) throw clock.fault();
+  return audit;
+}
+
+/** Opens everything that the transitions of a call need. Rejects when a key, the roster, the policy, the broker or the record is missing, or the clock is off. */
 export async function openGateway(
   config: GatewayConfig,
   logger: Logger,
-  { now = Date.now, atStep = passEachStep }: GatewayDependencies = {},
+  { now = Date.now, passedMs, atStep = passEachStep }: GatewayDependencies = {},
 ): Promise<Gateway> {
   const policy = new PolicyDesk(managedLayer(config), config.hardened);
   const identity = await loadIdentity(config.identityFile);
@@ -61,13 +79,8 @@ export async function openGateway(
   const manager = await jetstreamManager(connection);
   await ensureStreams(manager);
   const metrics = new Metrics();
-  const count = metrics.counter(
-    'audit_requests',
-    'rpc',
-    'Requests to the audit service, appends on the kept stream included',
-  );
-  const tlsTo = (serverName: string) => config.tls && { ...config.tls, serverName };
-  const audit = new AuditLog(config.auditAddress, count, tlsTo('audit'));
+  const clock = new ClockWatch({ now, passedMs });
+  const audit = await openRecord(config, metrics, clock);
   const rosters = new Rosters({ known, audit, rootKey: config.rootKey, now });
   rosters.follow(connection);
   await rosters.open();
@@ -86,6 +99,7 @@ export async function openGateway(
   return {
     ...openPeople(config, { audit, policy, control, now }),
     audit,
+    clock,
     metrics,
     rosters,
     members,
@@ -95,7 +109,7 @@ export async function openGateway(
     hostFiles: new HostFiles({ connection, identity, now }),
     layers: await RecordedLayers.open(audit, now),
     requests: new RequestDesk(audit, now),
-    guardian: grpcClient(GuardianClient, config.guardianAddress, tlsTo('guardian')),
+    guardian: grpcClient(GuardianClient, config.guardianAddress, tlsTo(config, 'guardian')),
     opinions: new OpinionDesk(),
     hub,
     reach: new Reach({ channels: config.channels, hub, bus, now }),

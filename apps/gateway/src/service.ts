@@ -18,14 +18,38 @@ import { adoptConfigured, refreshPolicy } from './policy/publish-policy.ts';
 const CONFIRM_MS = 1_000;
 const MEMBERS_MS = 2_000;
 const SWEEP_MS = 5_000;
+const CLOCK_MS = 2_000;
+/** A message that comes while the clock is off is left to another gateway, or to later. */
+const CLOCK_OFF = { retryMs: 1_000 } as const;
 const CALLS_AT_ONCE = 64;
+
+/** Reads the database's clock every few seconds and tells when this gateway's goes off and is right again. */
+function followClock({ clock, audit, logger, turns, now }: Gateway): NodeJS.Timeout {
+  let wasRight = true;
+  const look = () => {
+    const isRight = clock.isRight();
+    if (isRight === wasRight) return;
+    wasRight = isRight;
+    if (!isRight) return logger.error({ code: clock.problem().code }, `${clock.problem().message}; nothing is decided`);
+    // Nothing was heard of the turns meanwhile.
+    turns.renewAll(now());
+    logger.info('the clock is right again');
+  };
+  return setInterval(() => {
+    clock
+      .read(() => audit.databaseMs())
+      .catch((error: unknown) => logger.warn({ err: error }, "the database's clock is not read now"))
+      .finally(look);
+  }, CLOCK_MS);
+}
 
 /** Starts the rounds over unfinished calls; one round never overlaps the next. */
 function startSweep(gateway: Gateway): { stop: () => Promise<void> } {
   let round = Promise.resolve();
   let running = false;
   const sweep = (silentMs: number) => {
-    if (running) return;
+    // SECURITY: by a clock that is off, calls would expire that have not, and grants live that have ended.
+    if (running || !gateway.clock.isRight()) return;
     running = true;
     round = sweepCalls(gateway, silentMs)
       .catch((error: unknown) => gateway.logger.warn({ err: error }, 'sweep did not finish; the next round goes on'))
@@ -71,10 +95,12 @@ function startLeases(gateway: Gateway): NodeJS.Timeout {
   const failed = (error: unknown) => gateway.logger.warn({ err: error }, 'a turn is not ended yet');
   gateway.broker.connection.subscribe('cs.v1.lease.*.*', {
     callback: (error, message) => {
-      if (!error) gateway.turns.take(gateway, message.subject, message.data).catch(failed);
+      if (!error && gateway.clock.isRight()) gateway.turns.take(gateway, message.subject, message.data).catch(failed);
     },
   });
-  return setInterval(() => void gateway.turns.endLapsed(gateway).catch(failed), CONFIRM_MS);
+  return setInterval(() => {
+    if (gateway.clock.isRight()) gateway.turns.endLapsed(gateway).catch(failed);
+  }, CONFIRM_MS);
 }
 
 /** Reads enrolments again, so that keys that were rotated or revoked elsewhere are known within two seconds. */
@@ -91,6 +117,7 @@ function followMembers(gateway: Gateway): NodeJS.Timeout {
 /** Records the hosts' confirmations of freezes and their first journals as they come. */
 function startConfirming(gateway: Gateway): NodeJS.Timeout {
   return setInterval(() => {
+    if (!gateway.clock.isRight()) return;
     confirmFreezes(gateway).catch((error: unknown) =>
       gateway.logger.warn({ err: error }, 'confirmations of a freeze are not recorded yet'),
     );
@@ -100,7 +127,7 @@ function startConfirming(gateway: Gateway): NodeJS.Timeout {
   }, CONFIRM_MS);
 }
 
-/** Starts the gateway. Rejects when a key, the roster, the policy, the broker or the record is missing: nothing is served then. */
+/** Starts the gateway. Rejects when a key, the roster, the policy, the broker or the record is missing, or the clock is off: nothing is served then. */
 export async function startGateway(
   config: GatewayConfig,
   logger: Logger,
@@ -119,6 +146,7 @@ export async function startGateway(
       concurrency: CALLS_AT_ONCE,
       logger,
       handle: async (message, aside) => {
+        if (!gateway.clock.isRight()) return CLOCK_OFF;
         await handle(message.subject, message.data, aside);
         return 'ack';
       },
@@ -127,6 +155,7 @@ export async function startGateway(
     loop(STREAMS.calls, consumers.gatewayCalls, (...taken) => takeMessage(gateway, ...taken)),
     loop(STREAMS.outcomes, consumers.gatewayOutcomes, (subject, bytes) => takeOutcome(gateway, subject, bytes)),
   ];
+  const clock = followClock(gateway);
   const members = followMembers(gateway);
   gateway.broker.bus.on('freeze', () => void refreshFreeze(gateway).catch(() => undefined));
   const feed = await startDeskFeed({ ...gateway, ...gateway.broker }, gateway.hub);
@@ -146,6 +175,7 @@ export async function startGateway(
       await Promise.all(loops.map((running) => running.stop()));
       unwatch();
       feed.stop();
+      clearInterval(clock);
       clearInterval(members);
       clearInterval(leases);
       clearInterval(confirming);

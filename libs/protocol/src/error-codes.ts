@@ -32,6 +32,7 @@ export const ERROR_CODES = {
   rateLimited: 'countersign.gateway.rate_limited',
   internal: 'countersign.gateway.internal',
   auditUnavailable: 'countersign.gateway.audit_unavailable',
+  clockOff: 'countersign.gateway.clock_off',
   auditLost: 'countersign.audit.lost',
   auditStaleSession: 'countersign.audit.stale_session',
   auditStaleGrants: 'countersign.audit.stale_grants',

@@ -147,6 +147,13 @@ async function firstIndex(reader: pg.Pool): Promise<number> {
   return Number(rows[0]?.kept_from ?? 0);
 }
 
+async function readTime(reader: pg.Pool): Promise<{ databaseMs: bigint }> {
+  const { rows } = await reader.query<{ ms: string }>(
+    'select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as ms',
+  );
+  return { databaseMs: BigInt(rows[0]?.ms ?? 0) };
+}
+
 async function* leafPages(context: RouteContext, first: number, size: number): AsyncGenerator<Buffer[]> {
   for (let from = first; from < size; from += EXPORT_PAGE) {
     const { rows } = await context.reader.query<{ leaf: Buffer }>(
@@ -219,6 +226,7 @@ export function auditRoutes(context: RouteContext): AuditServer {
     },
     listDocuments: ({ request }, reply) => answer(context, reply, () => listDocuments(context, request)),
     getCheckpoint: (_call, reply) => reply(null, { checkpoint: context.checkpointOf(context.sequencer.head) }),
+    getTime: (_call, reply) => answer(context, reply, () => readTime(context.reader)),
     getReceipt: ({ request }, reply) =>
       answer(context, reply, async () => {
         if (!isCallId(request.callId)) return undefined;

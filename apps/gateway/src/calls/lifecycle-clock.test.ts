@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { callEntry } from '../record/entries.ts';
 import { ControlPlane } from '../testing/control-plane.ts';
@@ -128,3 +129,36 @@ test('a grant whose time is over is ended in the record and no longer listed', a
     .poll(async () => (await ended()).map(({ type }) => type), { timeout: 30_000 })
     .toEqual(['grant.expired']);
 });
+
+test.each([
+  ['ahead', 2 * 60 * MINUTE_MS],
+  ['behind', -2 * 60 * MINUTE_MS],
+])(
+  'a gateway whose clock is two hours %s decides nothing, expires nothing and says why; it can only freeze',
+  async (_title, byMs) => {
+    const id = await plane.pendingCall();
+    const { viewDigest } = await call(id);
+    plane.wrongByMs = byMs;
+    try {
+      const ready = await fetch(`${plane.address}/readyz`);
+      expect([ready.status, await ready.json()]).toMatchObject([503, { code: 'countersign.gateway.clock_off' }]);
+      expect((await fetch(`${plane.address}/healthz`)).status).toBe(200);
+      expect(await approve(id)).toMatchObject({ code: 'countersign.gateway.clock_off' });
+      const answer = await plane.request('POST', `/v1/calls/${id}/decision`, {
+        as: 'ann',
+        body: { answer: 'approve', viewDigest },
+      });
+      expect(answer.status).toBe(503);
+      const freeze = { scope: 'agent:nobody', reason: 'the clock is off' };
+      expect((await plane.request('POST', '/v1/freeze', { as: 'ann', body: freeze })).status).toBe(200);
+      // Longer than a round of the sweep, which would have expired it.
+      await sleep(6_000);
+    } finally {
+      plane.wrongByMs = 0;
+    }
+    expect(await stateOf(id)).toBe('pending');
+    expect(await approve(id)).toMatchObject({ state: expect.stringMatching(/approved|dispatched/) });
+    await asked('DELETE', '/v1/freeze?scope=agent:nobody&reason=over');
+  },
+  60_000,
+);

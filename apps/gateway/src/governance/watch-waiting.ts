@@ -60,7 +60,7 @@ export function watchWaiting(
   const told = new Set<string>();
   let looking = false;
   const look = () => {
-    if (looking) return;
+    if (looking || !gateway.clock.isRight()) return;
     looking = true;
     lookAtWaiting(gateway, tell, told)
       .catch((error: unknown) => gateway.logger.warn({ err: error }, 'late calls are not told yet'))

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import type { Authenticator } from '../access/authenticator.ts';
 import { isFresh } from '../access/fresh.ts';
 import { hasRole, type Principal, type Role, type Scope } from '../access/principal.ts';
+import type { ClockWatch } from '../record/clock-watch.ts';
 import type { Http } from './http.ts';
 import { sendProblem } from './problem.ts';
 import type { IsTooMany } from './request-limits.ts';
@@ -14,6 +15,8 @@ export type AccessRule =
       readonly open: true;
       /** Asked by what watches the process, which no flood may make look dead. */
       readonly uncounted?: true;
+      /** Answered while the clock is off: nothing of it depends on time. */
+      readonly anyClock?: true;
     }
   | {
       readonly roles: readonly Role[];
@@ -22,6 +25,8 @@ export type AccessRule =
       readonly sensitive?: true;
       /** Needs a person at a session; no token is enough. */
       readonly person?: true;
+      /** Answered while the clock is off: whoever is let in can only take away. */
+      readonly anyClock?: true;
     };
 
 declare module 'fastify' {
@@ -36,7 +41,9 @@ declare module 'fastify' {
 /** Rules that routes share. */
 export const ACCESS = {
   open: { open: true },
-  probe: { open: true, uncounted: true },
+  /** Also while the clock is off: nothing of it depends on time. */
+  always: { open: true, anyClock: true },
+  probe: { open: true, uncounted: true, anyClock: true },
   read: { roles: ['viewer', 'approver', 'operator', 'admin', 'auditor'], scope: 'read' },
   decide: { roles: ['approver', 'operator', 'admin'], scope: 'decide' },
   operate: { roles: ['operator', 'admin'], scope: 'operate' },
@@ -86,8 +93,10 @@ const TOO_MANY = {
   message: 'too many requests; wait for the time in Retry-After',
 } as const;
 
+/** What tells who sends a request, and whether the time is known. */
 export type Guard = {
   readonly authenticator: Authenticator;
+  readonly clock: Pick<ClockWatch, 'isRight' | 'problem'>;
   readonly isTooMany: IsTooMany;
   readonly now: () => number;
 };
@@ -106,6 +115,8 @@ async function enforceOpen(
 
 async function enforce(guard: Guard, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
   const rule = request.routeOptions.config.access;
+  // SECURITY: by a clock that is off, an expired token or link would be let in.
+  if (rule && !rule.anyClock && !guard.clock.isRight()) return sendProblem(reply, guard.clock.problem());
   if (!rule || 'open' in rule) return enforceOpen(guard, request, reply);
   const found = await guard.authenticator.principalOf(request);
   if (await guard.isTooMany(request, reply, found.ok ? found.value.name : undefined))

@@ -47,7 +47,7 @@ export function addOidcRoutes(app: Http, oidc: OidcSignIn, signIn: SignIn): void
 /** The route that tells which ways to sign in there are. */
 export function addSignInWays(app: Http, ways: { readonly oidc: boolean; readonly hardened: () => boolean }): void {
   /** Ways to sign in: `oidc`, with the identity provider at `/v1/oidc/login`; `links`, with a one-time link. */
-  app.get('/v1/sign-in', { config: { access: ACCESS.open } }, async () => ({
+  app.get('/v1/sign-in', { config: { access: ACCESS.always } }, async () => ({
     oidc: ways.oidc,
     links: !ways.hardened(),
   }));

@@ -21,6 +21,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   [ERROR_CODES.policyRefused]: 400,
   [ERROR_CODES.rateLimited]: 429,
   [ERROR_CODES.auditUnavailable]: 503,
+  [ERROR_CODES.clockOff]: 503,
   [ERROR_CODES.auditBusy]: 503,
 };
 

@@ -9,10 +9,10 @@ const CHECK_MS = 3_000;
 /**
  * Looks again and again who the reader of an open stream is, until the returned function is called. SECURITY: a stream that
  * was opened with a token, session, role or group must not outlive it, so `onGone` is called when the credential counts no
- * more, when the route is closed to its person, and when nobody can tell because the record is unreachable.
+ * more, when the route is closed to its person, and when nobody can tell because the record is unreachable or the clock is off.
  */
 export function watchReader(
-  { access, now }: Pick<Gateway, 'access' | 'now'>,
+  { access, clock, now }: Pick<Gateway, 'access' | 'clock' | 'now'>,
   request: FastifyRequest,
   { onReader, onGone }: { onReader: (principal: Principal) => void; onGone: () => void },
 ): () => void {
@@ -22,7 +22,7 @@ export function watchReader(
     isChecking = true;
     const principal = await access.authenticator.stillPrincipalOf(request).catch(() => undefined);
     isChecking = false;
-    if (principal && isAllowed(request, principal, now())) onReader(principal);
+    if (principal && clock.isRight() && isAllowed(request, principal, now())) onReader(principal);
     else onGone();
   };
   const timer = setInterval(() => void check(), CHECK_MS);

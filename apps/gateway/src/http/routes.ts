@@ -221,13 +221,15 @@ export function addRoutes(app: Http, gateway: Gateway): void {
   /** 200 while the process serves. */
   app.get('/healthz', { config: { access: ACCESS.probe } }, async () => ({ ok: true }));
   let asking: Promise<boolean> | undefined;
-  /** 200 when the record answers. */
+  /** 200 when the record answers and this gateway's clock goes like the database's; otherwise 503, which of the two in `code`. */
   app.get('/readyz', { config: { access: ACCESS.probe } }, async (_request, reply) => {
     // One question at a time, whoever asks however often.
     asking ??= gateway.audit.isReady().finally(() => {
       asking = undefined;
     });
-    return (await asking)
+    const ready = await asking;
+    if (ready && !gateway.clock.isRight()) return sendProblem(reply, gateway.clock.problem());
+    return ready
       ? { ok: true }
       : sendProblem(reply, { code: ERROR_CODES.auditUnavailable as ErrorCode, message: 'the record does not answer' });
   });

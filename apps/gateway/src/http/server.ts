@@ -50,7 +50,7 @@ const CSP = {
   },
 };
 
-const PASSED_ON: readonly string[] = [ERROR_CODES.auditUnavailable, ERROR_CODES.changedMeanwhile];
+const PASSED_ON: readonly string[] = [ERROR_CODES.auditUnavailable, ERROR_CODES.clockOff, ERROR_CODES.changedMeanwhile];
 const isPassedOn = (code: string): code is ErrorCode => PASSED_ON.includes(code);
 
 function addErrors(app: Http, gateway: Gateway): void {
@@ -91,6 +91,7 @@ export async function startHttp(config: GatewayConfig, gateway: Gateway, outside
   const { access } = gateway;
   const routes = guardRoutes(app, {
     authenticator: access.authenticator,
+    clock: gateway.clock,
     isTooMany: await countRequests(app),
     now: gateway.now,
   });

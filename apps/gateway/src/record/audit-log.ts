@@ -18,6 +18,7 @@ import {
 } from '@countersign/protocol';
 import { type ClientTls, grpcClient } from '@countersign/service-kit';
 import { type ClientDuplexStream, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import type { ClockWatch } from './clock-watch.ts';
 import { EvidenceLog } from './evidence-log.ts';
 
 const DEADLINE_MS = 10_000;
@@ -55,19 +56,25 @@ export class AuditLog {
   #lastId = 0n;
   #closed = false;
   readonly #sweep: NodeJS.Timeout;
+  readonly #clock: ClockWatch | undefined;
 
   readonly #count: (rpc: string) => void;
 
-  /** `count` is told the name of each request as it leaves. */
-  constructor(address: string, count: (rpc: string) => void, tls?: ClientTls) {
+  /** `count` is told the name of each request as it leaves. While `clock` is off nothing is recorded. */
+  constructor(address: string, count: (rpc: string) => void, tls?: ClientTls, clock?: ClockWatch) {
+    this.#clock = clock;
     this.#count = count;
     this.#client = grpcClient(AuditClient, address, tls);
     this.evidence = new EvidenceLog(address, count, tls);
     this.#sweep = setInterval(() => this.#expire(), 1_000);
   }
 
-  /** Records a request or tells why not (`refusal`). Rejects with a retryable FaultError when no answer came in 10 s. */
+  /**
+   * Records a request or tells why not (`refusal`). Rejects with a retryable FaultError when no answer came in 10 s. SECURITY:
+   * what was judged by a clock that is off is not recorded, so that nothing expired, or not yet valid, takes effect.
+   */
   append(append: Append): Promise<AppendReply> {
+    if (this.#clock && !this.#clock.isRight()) return Promise.reject(this.#clock.fault());
     if (this.#inFlight.size >= MAX_IN_FLIGHT) return Promise.reject(unavailable());
     this.#lastId += 1n;
     const request = AppendRequest.fromPartial({ ...append, requestId: this.#lastId });
@@ -158,6 +165,15 @@ export class AuditLog {
   exportLog(): AsyncIterable<ExportChunk> {
     this.#count('export');
     return this.#client.export({}) as AsyncIterable<ExportChunk>;
+  }
+
+  /** The database's clock, milliseconds since the Unix epoch. */
+  async databaseMs(): Promise<number> {
+    const found = await this.#read<{ databaseMs: bigint }>('getTime', (done) =>
+      this.#client.getTime({}, new Metadata(), this.#options(), done),
+    );
+    if (!found) throw unavailable();
+    return Number(found.databaseMs);
   }
 
   /** True when the record answers. */

@@ -50,6 +50,11 @@ export class TurnLeases {
       this.#turns.set(turn, { session: session.id, host: session.host, untilMs: nowMs + LEASE_MS });
   }
 
+  /** Gives every turn one whole lease, as after a restart. */
+  renewAll(nowMs: number): void {
+    for (const turn of this.#turns.values()) turn.untilMs = nowMs + LEASE_MS;
+  }
+
   /** Ends every turn whose lease lapsed. */
   async endLapsed(gateway: Gateway): Promise<void> {
     const nowMs = gateway.now();

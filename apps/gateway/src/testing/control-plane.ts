@@ -62,9 +62,11 @@ export class ControlPlane {
   roster!: Roster;
   audit!: AuditLog;
   gateway!: Awaited<ReturnType<typeof startGateway>>;
-  /** Milliseconds that the gateway's clock is ahead. */
+  /** Milliseconds that passed at once, for everybody. */
   aheadMs = 0;
-  readonly now = (): number => Date.now() + this.aheadMs;
+  /** Milliseconds by which the gateway's clock is set wrong. */
+  wrongByMs = 0;
+  readonly now = (): number => Date.now() + this.aheadMs + this.wrongByMs;
   private nats!: EmbeddedNats;
   private postgres!: EmbeddedPostgres;
   private auditAddress = '';
@@ -124,7 +126,10 @@ export class ControlPlane {
       policy: { permissions: {}, ceilings: {}, security: {} },
       ...changes,
     });
-    this.gateway = await startGateway(config, pino({ level: config.logLevel }), { now: this.now });
+    this.gateway = await startGateway(config, pino({ level: config.logLevel }), {
+      now: this.now,
+      passedMs: () => this.aheadMs,
+    });
   }
 
   get address(): string {

@@ -325,6 +325,14 @@ export interface ConfirmFreezeRequest {
   running: number;
 }
 
+export interface GetTimeRequest {
+}
+
+export interface GetTimeReply {
+  /** Milliseconds since the Unix epoch. */
+  databaseMs: bigint;
+}
+
 export interface ExportRequest {
 }
 
@@ -4652,6 +4660,136 @@ export const ConfirmFreezeRequest: MessageFns<ConfirmFreezeRequest> = {
   },
 };
 
+function createBaseGetTimeRequest(): GetTimeRequest {
+  return {};
+}
+
+export const GetTimeRequest: MessageFns<GetTimeRequest> = {
+  encode(_: GetTimeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetTimeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetTimeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(_: any): GetTimeRequest {
+    return {};
+  },
+
+  toJSON(_: GetTimeRequest): unknown {
+    const obj: any = {};
+    return obj;
+  },
+
+  create(base?: DeepPartial<GetTimeRequest>): GetTimeRequest {
+    return GetTimeRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<GetTimeRequest>): GetTimeRequest {
+    const message = createBaseGetTimeRequest();
+    return message;
+  },
+};
+
+function createBaseGetTimeReply(): GetTimeReply {
+  return { databaseMs: 0n };
+}
+
+export const GetTimeReply: MessageFns<GetTimeReply> = {
+  encode(message: GetTimeReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.databaseMs !== 0n) {
+      if (BigInt.asUintN(64, message.databaseMs) !== message.databaseMs) {
+        throw new globalThis.Error("value provided for field message.databaseMs of type uint64 too large");
+      }
+      writer.uint32(8).uint64(message.databaseMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetTimeReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetTimeReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.databaseMs = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): GetTimeReply {
+    return {
+      databaseMs: isSet(object.databaseMs)
+        ? BigInt(object.databaseMs)
+        : isSet(object.database_ms)
+        ? BigInt(object.database_ms)
+        : 0n,
+    };
+  },
+
+  toJSON(message: GetTimeReply): unknown {
+    const obj: any = {};
+    if (message.databaseMs !== 0n) {
+      obj.databaseMs = message.databaseMs.toString();
+    }
+    return obj;
+  },
+
+  create(base?: DeepPartial<GetTimeReply>): GetTimeReply {
+    return GetTimeReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<GetTimeReply>): GetTimeReply {
+    const message = createBaseGetTimeReply();
+    message.databaseMs = (object.databaseMs !== undefined && object.databaseMs !== null)
+      ? BigInt(object.databaseMs)
+      : 0n;
+    return message;
+  },
+};
+
 function createBaseExportRequest(): ExportRequest {
   return {};
 }
@@ -4918,6 +5056,16 @@ export const AuditService = {
     responseSerialize: (value: FreezeState): Buffer => Buffer.from(FreezeState.encode(value).finish()),
     responseDeserialize: (value: Buffer): FreezeState => FreezeState.decode(value),
   },
+  /** The database's clock, read for this request. */
+  getTime: {
+    path: "/countersign.v1.Audit/GetTime" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetTimeRequest): Buffer => Buffer.from(GetTimeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetTimeRequest => GetTimeRequest.decode(value),
+    responseSerialize: (value: GetTimeReply): Buffer => Buffer.from(GetTimeReply.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetTimeReply => GetTimeReply.decode(value),
+  },
   /** Every leaf in index order, then the checkpoint that covers them. */
   export: {
     path: "/countersign.v1.Audit/Export" as const,
@@ -4953,6 +5101,8 @@ export interface AuditServer extends UntypedServiceImplementation {
   getFreeze: handleUnaryCall<GetFreezeRequest, FreezeState>;
   /** Records that a host acts on this freeze epoch. */
   confirmFreeze: handleUnaryCall<ConfirmFreezeRequest, FreezeState>;
+  /** The database's clock, read for this request. */
+  getTime: handleUnaryCall<GetTimeRequest, GetTimeReply>;
   /** Every leaf in index order, then the checkpoint that covers them. */
   export: handleServerStreamingCall<ExportRequest, ExportChunk>;
 }
@@ -5121,6 +5271,22 @@ export interface AuditClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: FreezeState) => void,
+  ): ClientUnaryCall;
+  /** The database's clock, read for this request. */
+  getTime(
+    request: GetTimeRequest,
+    callback: (error: ServiceError | null, response: GetTimeReply) => void,
+  ): ClientUnaryCall;
+  getTime(
+    request: GetTimeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetTimeReply) => void,
+  ): ClientUnaryCall;
+  getTime(
+    request: GetTimeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetTimeReply) => void,
   ): ClientUnaryCall;
   /** Every leaf in index order, then the checkpoint that covers them. */
   export(request: ExportRequest, options?: Partial<CallOptions>): ClientReadableStream<ExportChunk>;
