@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FaultError } from '@countersign/kernel';
 import type { DataFolder } from './data-folder.ts';
@@ -25,9 +25,9 @@ const environment = { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' };
  * Command of initdb. It refuses a uid without a passwd entry, which the database account does not have; there it sees,
  * through bwrap, a passwd file that names the account. PostgreSQL itself does not look.
  */
-function initdbCommand(data: DataFolder, passwordCopy: string): [string, ...string[]] {
+function initdbCommand(data: DataFolder, folder: string, passwordCopy: string): [string, ...string[]] {
   const authentication = ['-U', 'countersign', '-A', 'scram-sha-256', `--pwfile=${passwordCopy}`];
-  const initdb = [binary('initdb'), '-D', cluster(data), ...authentication, '-E', 'UTF8', '--locale=C'] as const;
+  const initdb = [binary('initdb'), '-D', folder, ...authentication, '-E', 'UTF8', '--locale=C'] as const;
   const account = data.databaseAccount;
   if (!account) return [...initdb];
   const passwd = path.join(data.database, 'passwd');
@@ -36,9 +36,9 @@ function initdbCommand(data: DataFolder, passwordCopy: string): [string, ...stri
   return ['/usr/bin/bwrap', '--dev-bind', '/', '/', '--ro-bind', passwd, '/etc/passwd', '--die-with-parent', ...initdb];
 }
 
-async function runInitdb(data: DataFolder, passwordCopy: string): Promise<void> {
+async function runInitdb(data: DataFolder, folder: string, passwordCopy: string): Promise<void> {
   const account = data.databaseAccount;
-  const [command, ...args] = initdbCommand(data, passwordCopy);
+  const [command, ...args] = initdbCommand(data, folder, passwordCopy);
   const child = spawn(command, args, {
     env: environment,
     cwd: '/',
@@ -59,22 +59,35 @@ async function runInitdb(data: DataFolder, passwordCopy: string): Promise<void> 
   }
 }
 
-/** Makes the cluster on the first start, with a random password that only `private/` keeps. Returns the password. */
+/** The password of a cluster that is there. Throws a FaultError for one that cannot be used, which holds the record all the same. */
+function passwordOf(data: DataFolder): string {
+  const missing = [path.join(cluster(data), 'PG_VERSION'), passwordFile(data)].find((file) => !existsSync(file));
+  if (missing === undefined) return readFileSync(passwordFile(data), 'utf8').trim();
+  const message =
+    `the database in \`${cluster(data)}\` cannot be opened without \`${missing}\`; put that back from a backup, or move ` +
+    `\`${data.database}\` away to begin an empty record`;
+  throw new FaultError(message, { code: 'countersign.cli.database_incomplete', publicMessage: message });
+}
+
+/**
+ * Makes the cluster on the first start, with a random password that only `private/` keeps. Returns the password. INVARIANT: a
+ * cluster by its name is whole and has its password, and is never removed; one that a start left in the making is.
+ */
 export async function preparePostgres(data: DataFolder): Promise<string> {
-  if (existsSync(path.join(cluster(data), 'PG_VERSION')) && existsSync(passwordFile(data))) {
-    return readFileSync(passwordFile(data), 'utf8').trim();
-  }
-  rmSync(cluster(data), { recursive: true, force: true });
+  if (existsSync(cluster(data))) return passwordOf(data);
+  const making = `${cluster(data)}.new`;
+  rmSync(making, { recursive: true, force: true });
   const password = randomBytes(32).toString('base64url');
   const copy = path.join(data.database, 'password');
   writeFileSync(copy, `${password}\n`, { mode: 0o600 });
   if (data.databaseAccount) chownSync(copy, data.databaseAccount.uid, data.databaseAccount.gid);
   try {
-    await runInitdb(data, copy);
+    await runInitdb(data, making, copy);
   } finally {
     rmSync(copy, { force: true });
   }
   writePrivateFile(passwordFile(data), `${password}\n`);
+  renameSync(making, cluster(data));
   return password;
 }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -13,6 +13,8 @@ chmodSync(root, 0o711);
 const command = path.join(installationPath(), 'apps/cli/src/main.ts');
 const processesFile = path.join(root, 'private/run/processes.json');
 const started: ChildProcess[] = [];
+/** A call of an earlier run. */
+let kept = '';
 
 type Run = { readonly child: ChildProcess; readonly said: () => string; readonly ended: Promise<unknown[]> };
 
@@ -64,9 +66,26 @@ test('a second start is refused, a killed run is cleaned up by the next, and the
   expect(living(orphans)).toEqual([]);
   const shown = await countersign('approvals', 'show', callId, '--json');
   expect(JSON.parse(shown.stdout)).toMatchObject({ callId, state: 'done' });
+  kept = callId;
 
   const served = children();
   second.child.kill('SIGINT');
   expect(await second.ended).toEqual([0, null]);
   expect([living(served), existsSync(processesFile)]).toEqual([[], false]);
 }, 150_000);
+
+test('a database whose password is gone is left alone, with what to do; put back, it goes on with the same record', async () => {
+  const password = path.join(root, 'private/database-password');
+  renameSync(password, `${password}.away`);
+  const refused = start();
+  await refused.ended;
+  expect(refused.child.exitCode).not.toBe(0);
+  expect(refused.said()).toContain(`cannot be opened without \`${password}\`; put that back from a backup`);
+  renameSync(`${password}.away`, password);
+  const again = start();
+  await untilServing(again);
+  const shown = await countersign('approvals', 'show', kept, '--json');
+  expect(JSON.parse(shown.stdout)).toMatchObject({ callId: kept, state: 'done' });
+  again.child.kill('SIGINT');
+  await again.ended;
+}, 120_000);
