@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Agent, CallOutcome } from '@countersign/agent';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { z } from 'zod';
 import { waitForHost } from '../gateway-client.ts';
 import { accepted } from '../local-installation.ts';
 import { verifyLog } from './check.ts';
@@ -154,6 +155,22 @@ test('a running command shows its output to agent and desk, goes on in the backg
   await finish('bash', { command: 'sleep 3' });
   expect([existsSync(inProject('late.txt')), await processes({ action: 'list' })]).toEqual([false, '']);
   expect((await verifyLog(installation)).text).toMatch(/, 0 problems$/);
+}, 60_000);
+
+test('a person sends a running command to the background, and the record says who', async () => {
+  const running = await call('bash', { command: 'echo on; sleep 5' });
+  const route = `/v1/calls/${running.callId}`;
+  const tail = () => approver().request('GET', `${route}/tail`, z.object({ text: z.string() }));
+  await expect.poll(tail).toMatchObject({ ok: true, value: { text: 'on\n' } });
+  accepted(await approver().request('POST', `${route}/background`, z.looseObject({ outcome: z.string() }), {}));
+  expect((await running.result).state).toBe('backgrounded');
+  const log = accepted(await installation.client('local-auditor').exportLog());
+  const leaves = log.split('\n').flatMap((line) => {
+    const { leaf = '' } = line === '' ? {} : (JSON.parse(line) as { leaf?: string });
+    return Buffer.from(leaf, 'base64').toString();
+  });
+  const act = leaves.find((leaf) => leaf.includes('process.backgrounded') && leaf.includes(running.callId)) ?? '{}';
+  expect(JSON.parse(act)).toMatchObject({ detail: { by: 'local-approver', call: running.callId, host: 'local' } });
 }, 60_000);
 
 test('a command that starts in the background answers at once, and its end is asked for by the same call id', async () => {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type CallState, isTerminal } from '@countersign/kernel';
 import { CallPayload, type CallRecord, ERROR_CODES, visibleBytes } from '@countersign/protocol';
 import { z } from 'zod';
+import { recordAct } from '../access/admin-log.ts';
 import { visible } from '../access/principal.ts';
 import { sendControl } from '../broker/control.ts';
 import { inspect } from '../broker/inspect.ts';
@@ -128,7 +129,7 @@ export function addProcessRoutes(app: Http, gateway: Gateway): void {
     },
   );
 
-  /** Lets the command of a running call go on in the background. */
+  /** Lets the command of a running call go on in the background; the record says who wanted that. */
   app.post(
     '/v1/calls/:id/background',
     { config: { access: ACCESS.decide }, schema: { params: callId, body: z.strictObject({}) } },
@@ -139,6 +140,9 @@ export function addProcessRoutes(app: Http, gateway: Gateway): void {
         return sendProblem(reply, { code: ERROR_CODES.alreadyDecided, message: `call is \`${record.state}\`` });
       }
       const { orderId, orderHost } = record;
+      const by = principalOf(request).name;
+      const detail = { call: record.callId, host: orderHost };
+      await recordAct(gateway.audit, { what: 'process.backgrounded', by, detail }, gateway.now());
       sendControl(gateway, orderHost, { action: 'background', callId: record.callId, orderId, reason: '' });
       return { outcome: 'requested' };
     },
